@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+/* A growable byte buffer. Appending after a failed allocation stays failed, so that a writer may
+ * check once at the end. */
+#ifndef SNECK_BASE_BUF_H
+#define SNECK_BASE_BUF_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct buf {
+	char *data;
+	size_t len;
+	size_t cap;
+	bool failed; /* an allocation failed; contents are no longer complete */
+};
+
+#define BUF_INIT \
+	{ 0, 0, 0, false }
+
+void snecki_buf_done(struct buf *buf);  /* frees; the buffer may be used again */
+void snecki_buf_clear(struct buf *buf); /* keeps the memory */
+bool snecki_buf_add(struct buf *buf, const void *data, size_t len);
+bool snecki_buf_add_str(struct buf *buf, const char *str);
+bool snecki_buf_printf(struct buf *buf, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void snecki_buf_consume(struct buf *buf, size_t len); /* drops bytes from the front */
+
+/* RESP: an array header, and one bulk string. */
+bool snecki_buf_resp_array(struct buf *buf, size_t count);
+bool snecki_buf_resp_bulk(struct buf *buf, const void *data, size_t len);
+bool snecki_buf_resp_str(struct buf *buf, const char *str);
+bool snecki_buf_resp_i64(struct buf *buf, int64_t value);
+bool snecki_buf_resp_u64(struct buf *buf, uint64_t value);
+
+#endif

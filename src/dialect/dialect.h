@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT */
+/* A dialect: how lock operations are written to the server and how its answers are read. It names
+ * keys and channels, encodes a `lock_op` as one script call and decodes the reply. It keeps no
+ * state and does no I/O; NOSCRIPT is the caller's to handle by asking for the call again with
+ * `full_text`. */
+#ifndef SNECK_DIALECT_DIALECT_H
+#define SNECK_DIALECT_DIALECT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/buf.h"
+#include "lock/op.h"
+
+struct redisReply;
+struct sneck_error;
+
+/* What a dialect needs to know of the session. Borrowed; constant for the client's life. */
+struct dialect_session {
+	const char *name_space;
+	const char *id; /* host:pid:random, at most 40 bytes, no '.', printable */
+	int64_t keep_ms;
+	int64_t bury_ms;
+};
+
+struct dialect {
+	const char *name;
+	/* Append the RESP bytes of `op` on lock `name` to `out`: EVALSHA, or EVAL with `full_text`.
+	 * 0, SNECK_ENOMEM or SNECK_ENOTSUP. */
+	int (*encode)(const struct dialect_session *session, const struct lock_op *op, const char *name,
+	        size_t name_len, bool full_text, struct buf *out);
+	/* Read the reply to `op`. Always fills `ret`; what does not fit (wrong type, an echo of another
+	 * attempt) is LOCK_UNKNOWN. For LOCK_FAILED `reterr` (may be NULL) gets the server's word and text.
+	 */
+	void (*decode)(const struct dialect_session *session, const struct lock_op *op,
+	        const struct redisReply *reply, struct lock_outcome *ret, struct sneck_error *reterr);
+	/* The channel on which this session hears of grants. Appends to `out`; 0 or SNECK_ENOMEM. */
+	int (*channel)(const struct dialect_session *session, struct buf *out);
+	/* Read one message of that channel; false: not understood, ignore it. */
+	bool (*read_note)(const struct dialect_session *session, const char *payload, size_t len,
+	        struct lock_note *ret);
+	/* The public id of an attempt of this session, for detach (NUL-terminated, LOCK_ID_MAX). */
+	void (*hold_id)(
+	        const struct dialect_session *session, char mode, uint64_t attempt, char ret_id[LOCK_ID_MAX]);
+	/* Is `id` one that hold_id could have made? */
+	bool (*check_id)(const char *id);
+};
+
+extern const struct dialect snecki_native;
+
+#endif

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: MIT */
+/* The vocabulary between the lock core and a dialect: what is asked of the server about one lock,
+ * and what it answered. The core makes `lock_op`s, the dialect turns them into script calls and
+ * their replies into `lock_outcome`s. No socket and no clock here. */
+#ifndef SNECK_LOCK_OP_H
+#define SNECK_LOCK_OP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum lock_op_kind {
+	OP_ACQUIRE,   /* take, or join the queue */
+	OP_BEAT,      /* a waiter's heartbeat, and the claim of what it was granted */
+	OP_RELEASE,   /* give a held attempt back */
+	OP_RENEW,     /* lengthen a held attempt; never creates, never shortens */
+	OP_UPGRADE,   /* READ attempt `old` becomes WRITE attempt `attempt`, or waits as the upgrader */
+	OP_DOWNGRADE, /* WRITE attempt `old` becomes READ attempt `attempt` */
+	OP_CANCEL,    /* leave the queue; give back what was granted meanwhile */
+	OP_ADVANCE,   /* nothing of ours: let the queue move on (after a reply said `more`) */
+	OP_RENAME,    /* adopt: hold `foreign_id` becomes our attempt `attempt`; also detach */
+	OP_KINDS
+};
+
+enum { LOCK_OWN_MAX = 8, LOCK_BURY_MAX = 8, LOCK_ID_MAX = 64, LOCK_HOLDER_MAX = 48 };
+
+/* `attempt` and `old` are counters of this session; the dialect puts the session's id before them. */
+struct lock_op {
+	enum lock_op_kind kind;
+	char mode;          /* 'R' or 'W': what the attempt holds or wants. OP_RELEASE/RENEW: what it holds.
+	                     * OP_BEAT: what it waits for; an upgrade's beat has mode 'W' and `old` set */
+	bool queue;         /* OP_ACQUIRE, OP_UPGRADE: join the queue when it cannot be had now */
+	bool prefer;        /* OP_ACQUIRE: join the preferred class */
+	bool keep_old;      /* OP_RENAME: split (READ): the old attempt stays beside the new one */
+	bool shrink_expiry; /* OP_RELEASE: the lease was long; an idle key need not outlive `keep` */
+	uint64_t attempt;
+	uint64_t old; /* OP_UPGRADE, OP_DOWNGRADE, and OP_BEAT/OP_CANCEL of an upgrade; else 0 */
+	int64_t lease_ms;
+	int64_t wait_lease_ms;
+	uint64_t last_token; /* highest token this session used locally under the hold; 0: none */
+	/* Other attempts of this session that hold the lock and do not stand in the way (re-entry of a
+	 * reader past the queue, upgrade beside other reads of the same session). */
+	size_t own_n;
+	uint64_t own[LOCK_OWN_MAX];
+	/* OP_RELEASE, OP_CANCEL: attempts to bury with this message, so that a late copy of their
+	 * request cannot come to life. */
+	size_t bury_n;
+	uint64_t bury[LOCK_BURY_MAX];
+	char foreign_id[LOCK_ID_MAX]; /* OP_RENAME: mode letter + session + '.' + counter; NUL-terminated */
+};
+
+enum lock_status {
+	LOCK_GRANTED,  /* ACQUIRE, BEAT, UPGRADE, DOWNGRADE, RENEW, RENAME: held, until deadline_ms */
+	LOCK_WAITING,  /* in the queue */
+	LOCK_BUSY,     /* cannot be had now, and not queued */
+	LOCK_DEADLOCK, /* UPGRADE: another upgrader waits already */
+	LOCK_GONE,     /* the attempt is not there. RELEASE/RENEW/UPGRADE…: lost; BEAT: join again */
+	LOCK_BROKEN,   /* an operator ended it */
+	LOCK_BURIED,   /* ACQUIRE, UPGRADE, …: this attempt was buried; it can never hold */
+	LOCK_DONE,     /* RELEASE: released. CANCEL: out of the queue (or released). ADVANCE: done */
+	LOCK_FAILED,   /* an error reply: `code`; nothing was executed */
+	LOCK_UNKNOWN   /* sent, not answered (or answered with what cannot be understood) */
+};
+
+struct lock_outcome {
+	enum lock_status status;
+	int code;                     /* LOCK_FAILED: SNECK_E…; else 0 */
+	bool retry;                   /* LOCK_FAILED: the server says "not now" (loading, busy, read only) */
+	bool more;                    /* the queue has more to do: send OP_ADVANCE */
+	bool wanted;                  /* another session waits for this lock */
+	bool released_grant;          /* OP_CANCEL: it had been granted (plain: given back; upgrade: kept) */
+	uint64_t token;               /* last token of the lock, always */
+	int64_t server_us;            /* the server's TIME when it ran */
+	int64_t deadline_ms;          /* GRANTED: server time at which the hold ends */
+	int64_t holder_deadline_ms;   /* WAITING, BUSY: latest deadline of a holder; 0: none */
+	uint32_t ahead;               /* WAITING: waiters before this one */
+	char holder[LOCK_HOLDER_MAX]; /* WAITING, BUSY, DEADLOCK: one session that stands in the way */
+	char holder_mode;             /* 'R', 'W' or 0 */
+};
+
+/* What a message on the session's channel says. */
+enum lock_note_kind {
+	LOCK_NOTE_GRANT,  /* `attempt` was granted: token, deadline_ms, server_us */
+	LOCK_NOTE_WANTED, /* somebody waits for what `attempt` holds */
+	LOCK_NOTE_BROKEN  /* `attempt` was broken by an operator */
+};
+struct lock_note {
+	enum lock_note_kind kind;
+	uint64_t attempt;
+	uint64_t token;
+	int64_t deadline_ms;
+	int64_t server_us;
+};
+
+#endif

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: MIT */
+/* The command connection: one socket to one server, shared by all threads, pipelined.
+ *
+ * Leader/follower. Every caller writes its own request while few are in flight (under load the
+ * bytes are left for whoever reads, who writes them in one go). Of the threads that have a request
+ * in flight and nothing to do but wait, one leads: it polls, reads and completes requests for
+ * everybody, and passes the role on when its own request is answered or its parker is ready. A lone
+ * caller therefore sends and receives on its own thread. When nobody with a parker has a request
+ * in flight, the background thread reads (snecki_conn_bg_*).
+ *
+ * The background thread also connects: submitting to a connection that is down queues the
+ * request, asks for a connect and leaves the rest to it. A connect that fails fails what is queued.
+ *
+ * A request completes exactly once, by calling done() with no lock of this module held, on the
+ * thread that reads (or submits, or closes). Requests complete in the order they were submitted,
+ * also when the connection breaks. done() may submit further requests.
+ *
+ * The connection is closed when it has been silent for `command_ms` with a request in flight, not
+ * because one caller was in a hurry: a caller that gives up leaves its request in line. */
+#ifndef SNECK_NET_CONN_H
+#define SNECK_NET_CONN_H
+
+#include <poll.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/list.h"
+#include "base/log.h"
+
+struct redisReply;
+struct sneck_error;
+struct conn;
+
+/* Where a thread waits. One per thread and wait; lives on the caller's stack or in its request. */
+struct parker {
+	pthread_mutex_t mutex;
+	pthread_cond_t cond;  /* CLOCK_MONOTONIC */
+	bool ready;           /* under mutex: what it waited for has come */
+	bool lead;            /* under mutex: it has been handed the leader's role */
+	struct conn *polling; /* under mutex: it leads this connection and may be in poll() */
+	unsigned inflight;    /* under the connection's mutex: its requests that are unanswered */
+};
+void snecki_parker_init(struct parker *parker);
+void snecki_parker_done(struct parker *parker);
+void snecki_parker_reset(struct parker *parker); /* ready = false, to wait again */
+/* Thread: any. What the parker waited for has come; also ends its poll when it leads. */
+void snecki_parker_wake(struct parker *parker);
+
+enum req_status {
+	REQ_REPLY,    /* `reply` is the server's answer */
+	REQ_NOT_SENT, /* no byte of it left: certainly not executed. `error` says why */
+	REQ_UNKNOWN   /* it was (partly) written and no answer came */
+};
+
+struct req {
+	struct list node;      /* the connection's */
+	struct buf bytes;      /* the command in RESP; the submitter fills it, done() may free it */
+	struct parker *parker; /* the thread that waits for it, or NULL: background. May be set to NULL
+	                        * by snecki_conn_orphan */
+	int64_t sent_ns;       /* snecki_now_ns() taken before its first byte can have left; 0: not sent */
+	void (*done)(struct req *req, enum req_status status, const struct redisReply *reply,
+	        const struct sneck_error *error);
+};
+
+struct conn_config {
+	const struct url *url;   /* URL_TCP or URL_UNIX; borrowed */
+	const char *client_name; /* HELLO … SETNAME; may be NULL */
+	uint32_t connect_ms;
+	uint32_t command_ms;
+	const struct log *log;
+	/* Thread: background. Both are called with no lock of this module held. */
+	void (*on_up)(void *ctx);                                  /* connected, greeted, version checked */
+	void (*on_down)(void *ctx, const struct sneck_error *why); /* was up, or failed to come up */
+	/* Thread: any. The background thread must run snecki_conn_bg_* soon. */
+	void (*wake_background)(void *ctx);
+	void *ctx;
+};
+
+struct conn_counters {
+	uint64_t commands, connects, disconnects;
+};
+
+int snecki_conn_new(const struct conn_config *config, struct conn **ret);
+/* Completes everything that is in line, closes, frees. No other thread may be inside. */
+void snecki_conn_free(struct conn *conn);
+/* In a forked child: close the descriptor without a word to the server and free the memory. */
+void snecki_conn_abandon(struct conn *conn);
+
+/* Thread: any. Takes the request until done() has been called. */
+void snecki_conn_submit(struct conn *conn, struct req *req);
+/* Thread: any. Nobody waits for this request any more (its caller gave up); it stays in line. */
+void snecki_conn_orphan(struct conn *conn, struct req *req);
+/* Thread: the parker's. Wait until it is ready or `deadline_ns` (BOOTTIME) has passed, reading for
+ * everybody when it is this thread's turn. True: ready. */
+bool snecki_conn_park(struct conn *conn, struct parker *parker, int64_t deadline_ns);
+
+/* Ask for a connection although nothing is to be sent (SNECK_OPEN_CONNECT, reconnect while waiting). */
+void snecki_conn_want(struct conn *conn);
+bool snecki_conn_is_up(struct conn *conn);
+void snecki_conn_counters(struct conn *conn, struct conn_counters *ret);
+/* Thread: any. Break the connection now; what is in flight is REQ_UNKNOWN. */
+void snecki_conn_break(struct conn *conn, const char *why);
+
+/* Thread: background. Fill up to 2 pollfds (returns how many) and lower `*deadline_ns` to the time
+ * by which snecki_conn_bg_run must be called even if nothing happens. */
+int snecki_conn_bg_prepare(struct conn *conn, struct pollfd pfds[2], int64_t *deadline_ns);
+/* Thread: background. Connect, greet, read when it is ours to read, notice silence and hang-up. */
+void snecki_conn_bg_run(struct conn *conn, const struct pollfd *pfds, int n, int64_t now_ns);
+
+#endif

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT */
+/* The subscribe connection: one socket on which the server's messages arrive. Everything here runs
+ * on the background thread, except where it says otherwise. It reconnects by itself (with jittered
+ * backoff) once wanted, and subscribes again. A connection that stays silent is probed with PING. */
+#ifndef SNECK_NET_SUB_H
+#define SNECK_NET_SUB_H
+
+#include <poll.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/log.h"
+
+struct sneck_error;
+struct sub;
+
+struct sub_config {
+	const struct url *url; /* borrowed */
+	const char *client_name;
+	const char *channel;
+	size_t channel_len;
+	uint32_t connect_ms;
+	uint32_t command_ms;
+	const struct log *log;
+	void (*on_ready)(void *ctx); /* the server has confirmed the subscription */
+	void (*on_down)(void *ctx, const struct sneck_error *why);
+	void (*on_message)(void *ctx, const char *payload, size_t len);
+	/* Thread: any. */
+	void (*wake_background)(void *ctx);
+	void *ctx;
+};
+
+int snecki_sub_new(const struct sub_config *config, struct sub **ret);
+void snecki_sub_free(struct sub *sub);
+void snecki_sub_abandon(struct sub *sub); /* in a forked child */
+/* Thread: any. From now on there shall be a subscription. */
+void snecki_sub_want(struct sub *sub);
+/* Thread: any. */
+bool snecki_sub_is_ready(struct sub *sub);
+int snecki_sub_bg_prepare(struct sub *sub, struct pollfd pfds[2], int64_t *deadline_ns);
+void snecki_sub_bg_run(struct sub *sub, const struct pollfd *pfds, int n, int64_t now_ns);
+
+#endif

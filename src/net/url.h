@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef SNECK_NET_URL_H
+#define SNECK_NET_URL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct sneck_error;
+
+enum url_kind { URL_TCP, URL_UNIX, URL_LOCAL };
+
+/* A parsed server URL. Strings are owned; done() wipes the password before it frees it. */
+struct url {
+	enum url_kind kind;
+	char *host;     /* URL_TCP */
+	uint16_t port;  /* URL_TCP; 6379 by default */
+	char *path;     /* URL_UNIX */
+	char *user;     /* NULL: none */
+	char *password; /* NULL: none */
+	uint32_t db;
+};
+
+/* redis://, valkey://, unix://, redis+unix://, a bare /path, local:. SNECK_EINVAL: the text names
+ * the part that is wrong and the valid form, never the password. */
+int snecki_url_parse(const char *text, struct url *ret, struct sneck_error *reterr);
+void snecki_url_done(struct url *url);
+/* The URL for people: without user and password. */
+void snecki_url_display(const struct url *url, char *out, size_t out_size);
+
+#endif
