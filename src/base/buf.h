@@ -19,7 +19,9 @@ struct buf {
 	{ 0, 0, 0, false }
 
 void snecki_buf_done(struct buf *buf);  /* frees; the buffer may be used again */
+void snecki_buf_wipe(struct buf *buf);  /* the same, for secrets: overwrites the memory first */
 void snecki_buf_clear(struct buf *buf); /* keeps the memory */
+bool snecki_buf_reserve(struct buf *buf, size_t extra); /* the next `extra` bytes need no allocation */
 bool snecki_buf_add(struct buf *buf, const void *data, size_t len);
 bool snecki_buf_add_str(struct buf *buf, const char *str);
 bool snecki_buf_printf(struct buf *buf, const char *format, ...) __attribute__((format(printf, 2, 3)));
