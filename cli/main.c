@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT */
+/* The command line's entry: a table of commands and the way into it. Everything a command does is
+ * in its own file and goes through <sneck/sneck.h>; this file knows names and help texts only. */
+#include <stdio.h>
+#include <string.h>
+
+#include <sneck/sneck.h>
+
+#include "command.h"
+#include "exit.h"
+
+static const struct command commands[] = {
+	{ NULL, NULL, NULL, NULL },
+};
+
+static void print_help(FILE *out) {
+	fputs("sneck: run a command under a lock that other machines share\n\n", out);
+	for (const struct command *command = commands; command->name; command++)
+		fprintf(out, "  sneck %s\n      %s\n", command->synopsis, command->summary);
+	fputs("\nExit status: the command's own, 128+N when signal N ended it, or\n", out);
+#define EXIT_LINE_(name, number, text) fprintf(out, "  %3d  %s\n", number, text);
+	EXIT_MAP(EXIT_LINE_)
+#undef EXIT_LINE_
+}
+
+int main(int argc, char **argv) {
+	if (argc < 2) {
+		print_help(stderr);
+		return EXIT_USAGE;
+	}
+	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
+		print_help(stdout);
+		return 0;
+	}
+	if (!strcmp(argv[1], "--version") || !strcmp(argv[1], "-V")) {
+		printf("sneck %s\n", SNECK_VERSION);
+		return 0;
+	}
+	for (const struct command *command = commands; command->name; command++) {
+		if (!strcmp(argv[1], command->name))
+			return command->main(argc - 1, argv + 1);
+	}
+	fprintf(stderr, "sneck: no such command: %s; see sneck --help\n", argv[1]);
+	return EXIT_USAGE;
+}
