@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: MIT
+# A thin front of CMake: what people type. Each build has its own directory below build/.
+
+PREFIX ?= /usr/local
+DESTDIR ?=
+# Options for ctest, e.g. make test CTEST='-R local'
+CTEST ?=
+
+.DEFAULT_GOAL := all
+.PHONY: all test asan tsan install bench format check-format layers size ci clean help setup-run setup-dev
+
+all: setup-run ## build the library and the command into build/release
+	@tools/build.sh release
+
+test: setup-dev ## install what is missing, build, run every test
+	@tools/build.sh dev
+	@tools/run-tests.sh build/dev $(CTEST)
+
+asan: setup-dev ## the tests with AddressSanitizer and UndefinedBehaviorSanitizer
+	@tools/build.sh asan
+	@tools/run-tests.sh build/asan $(CTEST)
+
+tsan: setup-dev ## the tests with ThreadSanitizer
+	@tools/build.sh tsan
+	@tools/run-tests.sh build/tsan -LE no-tsan $(CTEST)
+
+install: setup-run ## install below PREFIX (and DESTDIR)
+	@tools/build.sh release
+	@DESTDIR='$(DESTDIR)' cmake --install build/release --prefix '$(PREFIX)'
+
+bench: setup-run ## measure, when there is something to measure with
+	@if [ -x bench/run ]; then exec bench/run; else echo "bench: there is no bench/run yet" >&2; exit 1; fi
+
+format: ## format every C file
+	@tools/check-format.sh --fix
+
+check-format: ## fail when a C file is not formatted
+	@tools/check-format.sh
+
+layers: ## fail when an include goes upwards
+	@tools/check-layers.sh
+
+size: ## fail when a file is too long
+	@tools/check-size.sh
+
+ci: ## everything that must pass
+	@.ci/run
+
+clean: ## remove build/
+	@rm -rf build
+
+help: ## this list
+	@sed -nE 's/^([a-z-]+):.*## (.*)/\1\t\2/p' Makefile | expand -t 16
+
+setup-run:
+	@tools/setup run
+
+setup-dev:
+	@tools/setup dev
