@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: MIT */
+/* Helpers of the tests of the public interface. They assert by cmocka, so they are for the test's
+ * main thread; test_call's own thread only records what happened. */
+#include "locks.h"
+
+#include <poll.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "wait.h"
+
+void test_assert_result(
+        int expected, int result, const sneck_error *error, const char *call, const char *file, int line) {
+	if (expected == result)
+		return;
+	print_error("%s:%d: %s\n  gave %s, expected %s\n", file, line, call,
+	        result == 0 ? "0" : sneck_err_name(result), expected == 0 ? "0" : sneck_err_name(expected));
+	if (error && result != 0)
+		print_error("  text: %s\n", error->text);
+	_fail(file, line);
+}
+
+sneck_client *test_open_command_ms(const char *url, uint32_t command_ms) {
+	sneck_client_options options = SNECK_CLIENT_OPTIONS_INIT;
+	options.command_ms = command_ms;
+	sneck_client *client = NULL;
+	sneck_error error = { 0 };
+	assert_result(0, sneck_open(url, &options, &client, &error), &error);
+	assert_non_null(client);
+	return client;
+}
+
+sneck_client *test_open(const char *url) {
+	return test_open_command_ms(url, 0);
+}
+
+sneck_acquire_options test_waiting(int64_t wait_ms) {
+	sneck_acquire_options options = SNECK_ACQUIRE_OPTIONS_INIT;
+	options.wait_ms = wait_ms;
+	return options;
+}
+
+sneck_hold *test_take_opts(
+        sneck_client *client, const char *name, sneck_mode mode, const sneck_acquire_options *options) {
+	sneck_hold *hold = NULL;
+	sneck_error error = { 0 };
+	assert_result(0, sneck_acquire(client, name, mode, options, &hold, &error), &error);
+	assert_non_null(hold);
+	return hold;
+}
+
+sneck_hold *test_take(sneck_client *client, const char *name, sneck_mode mode, int64_t wait_ms) {
+	sneck_acquire_options options = test_waiting(wait_ms);
+	return test_take_opts(client, name, mode, &options);
+}
+
+int test_probe(sneck_client *client, const char *name, sneck_mode mode) {
+	sneck_hold *hold = NULL;
+	int result = sneck_acquire(client, name, mode, NULL, &hold, NULL);
+	if (result == 0)
+		test_release(hold);
+	return result;
+}
+
+void test_release(sneck_hold *hold) {
+	assert_result(0, sneck_release(hold), NULL);
+}
+
+sneck_stats test_stats(sneck_client *client) {
+	sneck_stats stats = { .size = sizeof(stats) };
+	assert_result(0, sneck_client_stats(client, &stats), NULL);
+	return stats;
+}
+
+bool test_readable(int fd, int timeout_ms) {
+	struct pollfd pfd = { .fd = fd, .events = POLLIN };
+	return poll(&pfd, 1, timeout_ms) == 1 && (pfd.revents & POLLIN);
+}
+
+bool test_next_event(sneck_client *client, sneck_event *ret_event, int timeout_ms) {
+	int64_t until_ms = test_now_ms() + timeout_ms;
+	for (;;) {
+		*ret_event = (sneck_event){ .size = sizeof(*ret_event) };
+		if (sneck_client_next_event(client, ret_event) == 1)
+			return true;
+		int64_t left_ms = until_ms - test_now_ms();
+		if (left_ms <= 0 || !test_readable(sneck_client_fd(client), (int)left_ms))
+			return false;
+	}
+}
+
+static void *run_call(void *arg) {
+	struct test_call *call = arg;
+	if (call->upgrade)
+		call->result = sneck_upgrade(call->upgrade, &call->options, &call->error);
+	else
+		call->result = sneck_acquire(
+		        call->client, call->name, call->mode, &call->options, &call->hold, &call->error);
+	call->end_ms = test_now_ms();
+	atomic_store(&call->done, true);
+	return NULL;
+}
+
+static void launch(struct test_call *call, const sneck_acquire_options *options) {
+	static atomic_uint_fast64_t next_owner = 1000000;
+	call->options = options ? *options : test_waiting(10000);
+	if (call->options.owner == 0)
+		call->options.owner = atomic_fetch_add(&next_owner, 1);
+	assert_int_equal(pthread_create(&call->thread, NULL, run_call, call), 0);
+}
+
+void test_call_start(struct test_call *call, sneck_client *client, const char *name, sneck_mode mode,
+        const sneck_acquire_options *options) {
+	memset(call, 0, sizeof(*call));
+	call->client = client;
+	call->name = name;
+	call->mode = mode;
+	launch(call, options);
+}
+
+void test_call_start_upgrade(struct test_call *call, sneck_hold *hold, const sneck_acquire_options *options) {
+	memset(call, 0, sizeof(*call));
+	call->upgrade = hold;
+	launch(call, options);
+}
+
+int test_call_join(struct test_call *call) {
+	if (!WAIT_UNTIL(atomic_load(&call->done), 10000))
+		fail_msg("a call did not return within 10 s");
+	pthread_join(call->thread, NULL);
+	return call->result;
+}
+
+const char *test_key(const char *name, char out[160]) {
+	snprintf(out, 160, "sneck:{%s}", name);
+	return out;
+}
+
+static redisReply *whole_lock(const struct test_server *server, const char *name) {
+	char key[160];
+	redisReply *reply = test_redis(server, "ZRANGE %s 0 -1 WITHSCORES", test_key(name, key));
+	assert_non_null(reply);
+	if (reply->type != REDIS_REPLY_ARRAY)
+		fail_msg("%s: %s", key, reply->str);
+	return reply;
+}
+
+long test_members(const struct test_server *server, const char *name, const char *kinds) {
+	redisReply *reply = whole_lock(server, name);
+	long count = 0;
+	for (size_t i = 0; i < reply->elements; i += 2)
+		count += strchr(kinds, reply->element[i]->str[0]) != NULL;
+	freeReplyObject(reply);
+	return count;
+}
+
+double test_score(const struct test_server *server, const char *name, const char *kinds) {
+	redisReply *reply = whole_lock(server, name);
+	double score = 0;
+	for (size_t i = 0; i < reply->elements && score == 0; i += 2)
+		if (strchr(kinds, reply->element[i]->str[0]))
+			score = strtod(reply->element[i + 1]->str, NULL);
+	freeReplyObject(reply);
+	return score;
+}
+
+bool test_await_members(
+        const struct test_server *server, const char *name, const char *kinds, long count, int timeout_ms) {
+	return WAIT_UNTIL(test_members(server, name, kinds) == count, timeout_ms);
+}
+
+bool test_is_idle(const struct test_server *server, const char *name) {
+	char key[160];
+	test_key(name, key);
+	double now_ms = (double)test_server_ms(server);
+	redisReply *reply = whole_lock(server, name);
+	bool idle = true;
+	for (size_t i = 0; i < reply->elements; i += 2) {
+		const char *member = reply->element[i]->str;
+		double score = strtod(reply->element[i + 1]->str, NULL);
+		bool buried = member[0] == 'x' && score > 2e14 && score - 2e14 <= now_ms + SNECK_BURY_MS;
+		if (strcmp(member, "#1") != 0 && !buried) {
+			print_error("%s still has %s %.0f\n", key, member, score);
+			idle = false;
+		}
+	}
+	freeReplyObject(reply);
+	long long ttl_ms = test_redis_int(server, "PTTL %s", key);
+	if (ttl_ms == -1)
+		print_error("%s never expires\n", key);
+	return idle && ttl_ms != -1 && ttl_ms <= SNECK_BURY_MS + 2 * SNECK_KEEP_MS;
+}
+
+int64_t test_server_ms(const struct test_server *server) {
+	redisReply *reply = test_redis(server, "TIME");
+	assert_non_null(reply);
+	assert_int_equal(reply->type, REDIS_REPLY_ARRAY);
+	int64_t ms = strtoll(reply->element[0]->str, NULL, 10) * 1000 +
+	             strtoll(reply->element[1]->str, NULL, 10) / 1000;
+	freeReplyObject(reply);
+	return ms;
+}

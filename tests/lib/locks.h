@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: MIT */
+/* What the tests of the public interface share: short ways to open, take and release that fail the
+ * test when they fail, a call that runs on a thread of its own, and eyes on the server.
+ *
+ * The layout of a lock on the server is known here and nowhere else in these tests: one sorted set
+ * per name, the kind of a member in its first letter. */
+#ifndef TESTS_LIB_LOCKS_H
+#define TESTS_LIB_LOCKS_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <sneck/sneck.h>
+
+#include "server.h"
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define TEST_SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define TEST_SANITIZED 1
+#endif
+#endif
+#ifndef TEST_SANITIZED
+#define TEST_SANITIZED 0
+#endif
+
+/* Fails with both results by name, and the error's text. */
+#define assert_result(expected, call, error) \
+	test_assert_result((expected), (call), (error), #call, __FILE__, __LINE__)
+void test_assert_result(
+        int expected, int result, const sneck_error *error, const char *call, const char *file, int line);
+
+sneck_client *test_open(const char *url);
+/* With a command time other than the default, for tests that wait for it to pass. */
+sneck_client *test_open_command_ms(const char *url, uint32_t command_ms);
+
+sneck_acquire_options test_waiting(int64_t wait_ms);
+/* Take `name`, or fail the test. */
+sneck_hold *test_take(sneck_client *client, const char *name, sneck_mode mode, int64_t wait_ms);
+sneck_hold *test_take_opts(
+        sneck_client *client, const char *name, sneck_mode mode, const sneck_acquire_options *options);
+/* Ask for `name` without waiting: the result; a hold that is got is released at once. */
+int test_probe(sneck_client *client, const char *name, sneck_mode mode);
+/* Release, or fail the test. */
+void test_release(sneck_hold *hold);
+sneck_stats test_stats(sneck_client *client);
+
+/* Wait for the next event; false: none in time. */
+bool test_next_event(sneck_client *client, sneck_event *ret_event, int timeout_ms);
+/* Is the descriptor readable within that time? */
+bool test_readable(int fd, int timeout_ms);
+
+/* An acquire on a thread of its own, with an owner of its own, so that the hold outlives the
+ * thread and may be released from any. */
+struct test_call {
+	sneck_client *client;
+	const char *name;
+	sneck_mode mode;
+	sneck_acquire_options options;
+	sneck_hold *upgrade; /* set: upgrade this hold instead */
+	atomic_bool done;
+	int result;
+	int64_t end_ms; /* test_now_ms() when it returned */
+	sneck_hold *hold;
+	sneck_error error;
+	pthread_t thread;
+};
+/* `options` may be NULL: wait 10 s. An owner is chosen unless the options name one. */
+void test_call_start(struct test_call *call, sneck_client *client, const char *name, sneck_mode mode,
+        const sneck_acquire_options *options);
+void test_call_start_upgrade(struct test_call *call, sneck_hold *hold, const sneck_acquire_options *options);
+/* Wait for its end (10 s at most, else the test fails); its result. */
+int test_call_join(struct test_call *call);
+
+/* The key of `name` in the default namespace; names without '%', '{', '}' only. */
+const char *test_key(const char *name, char out[160]);
+/* Members of the lock whose first letter is in `kinds`: "RW" holders, "rwu" waiters, "x" buried. */
+long test_members(const struct test_server *server, const char *name, const char *kinds);
+/* Score of the first member of one of these kinds; 0: none. */
+double test_score(const struct test_server *server, const char *name, const char *kinds);
+/* Wait until exactly `count` members of these kinds are there; false: not in time. */
+bool test_await_members(
+        const struct test_server *server, const char *name, const char *kinds, long count, int timeout_ms);
+/* Nothing is left but the token and what is buried; that has an end, and the key has one too. */
+bool test_is_idle(const struct test_server *server, const char *name);
+/* The server's clock, in milliseconds. */
+int64_t test_server_ms(const struct test_server *server);
+
+#endif
