@@ -1,0 +1,111 @@
+-- KEYS lock; ARGV attempt, keep ms, channel prefix, mode (R|W), lease ms, waiter lease ms, class (''|n|p), own counters…
+-- REPLY granted|gone|broken|buried, us, attempt, token, deadline, flags; waiting|busy: … latest holder deadline, flags, ahead, holder
+local key, attempt, keep, channel = KEYS[1], ARGV[1], tonumber(ARGV[2]), ARGV[3]
+local mode, lease, wait_lease, class = ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7]
+local first = redis.call('ZRANGE', key, '0', '0')[1]
+-- @include shared/now.lua
+
+-- Nobody is there: no key, or the last token alone. This path is what an uncontended lock costs.
+if not first or first == '#1' then
+	local deadline, token = now + lease, us
+	local ends = deadline
+	local text = string.format('%.0f', us)
+	if redis.call('ZADD', key, 'GT', 'CH', text, '#1', string.format('%.0f', deadline), mode .. attempt) == 1 then
+		-- The last token is ahead of the clock, which has stepped back.
+		token = tonumber((redis.call('ZSCORE', key, '#1'))) + 1
+		text = string.format('%.0f', token)
+		ends = math.max(deadline, math.ceil(token / 1000))
+		redis.call('ZADD', key, text, '#1')
+	end
+	redis.call('PEXPIREAT', key, string.format('%.0f', ends + keep))
+	return { 'granted', us, attempt, text, deadline, 0 }
+end
+
+-- @include shared/state.lua
+-- @include shared/advance.lua
+-- @include shared/wait.lua
+
+local member, waiter = mode .. attempt, string.lower(mode) .. attempt
+local known = call('ZMSCORE', key, 'x' .. attempt, 'b' .. attempt, member, waiter)
+if known[1] then
+	return reply('buried')
+elseif known[2] then
+	return reply('broken')
+elseif known[3] then
+	return claim(member, tonumber(known[3]))
+elseif known[4] then
+	return refresh(waiter, member)
+end
+
+for i = 8, #ARGV do
+	own[session .. '.' .. ARGV[i]] = true
+end
+
+local function holds_any_of_own()
+	for id in pairs(own) do
+		if score_of('R' .. id) or score_of('W' .. id) then
+			return true
+		end
+	end
+	return false
+end
+
+-- Re-entry passes the queue: those whom it would wait for may be waiting for its own session.
+-- Returns whether it may, and whether it begins a new phase.
+local function may_reenter(holders)
+	if not next(own) or not holds_any_of_own() then
+		return false
+	end
+	local writers, strangers, strange_writers = 0, 0, 0
+	for i = 1, #holders do
+		local writes = string.byte(holders[i]) == 87 and 1 or 0
+		local strange = own[string.sub(holders[i], 2)] and 0 or 1
+		writers, strangers = writers + writes, strangers + strange
+		strange_writers = strange_writers + writes * strange
+	end
+	local room = #holders < BESIDE_WRITER
+	if mode == 'R' then
+		return strange_writers == 0 and (writers == 0 or room), false
+	end
+	return strangers == 0 and room, writers == 0
+end
+
+-- Whether it can be had now, and whether that begins a new phase.
+local function may_take()
+	if more then
+		return false
+	end
+	local holders = some_holders()
+	held = held_as(holders)
+	if not waiting and (held == 'free' or (held == 'R' and mode == 'R')) then
+		return true, held == 'free'
+	end
+	return may_reenter(holders)
+end
+
+local function ticket()
+	local from, to = '-4000000000000000', '(0'
+	if class == 'p' then
+		from, to = '-6000000000000000', '(-5000000000000000'
+	end
+	local tail = call('ZRANGE', key, to, from, 'BYSCORE', 'REV', 'LIMIT', '0', '1', 'WITHSCORES')[2]
+	return digits((tonumber(tail) or tonumber(from)) + 1)
+end
+
+if string.byte(first) == 120 or string.byte(first) == 98 then
+	prune() -- tombstones alone: once they are over, the short path serves again
+end
+advance()
+local free, new_phase = may_take()
+if free then
+	local deadline = now + lease
+	call('ZADD', key, digits(deadline), member)
+	if new_phase then
+		take_token()
+	end
+	keep_key(deadline)
+	return reply('granted', deadline)
+elseif class == '' then
+	return reply_blocked('busy', 0)
+end
+return join(ticket(), waiter)

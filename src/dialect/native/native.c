@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: MIT */
+/* The native dialect's requests and names: one script per operation, one key per lock.
+ *
+ * Invariants:
+ *   - Two different names never share a key, in any namespace: the name is what stands in the last
+ *     pair of braces, and its own braces (and the escape character) are percent-encoded. So the
+ *     braces are also the hash tag of a cluster, whatever the name contains.
+ *   - Every script's ARGV begins with the attempt (which the reply echoes), the time that an idle
+ *     key is kept, and the prefix of the sessions' channels. docs/protocol.md lists the rest; the
+ *     first line of each .lua file says it again.
+ *   - Nothing here allocates but the output buffer, whose failure is checked once at the end. */
+#include "dialect/native/native.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include <sneck/error.h>
+#include <sneck/sneck.h>
+
+#include "dialect/native/scripts.h"
+
+void snecki_native_counter(uint64_t counter, char ret_text[NATIVE_COUNTER_MAX + 1]) {
+	char reversed[NATIVE_COUNTER_MAX];
+	size_t len = 0;
+	do {
+		reversed[len++] = "0123456789abcdefghijklmnopqrstuvwxyz"[counter % 36];
+		counter /= 36;
+	} while (counter);
+	for (size_t i = 0; i < len; i++)
+		ret_text[i] = reversed[len - 1 - i];
+	ret_text[len] = '\0';
+}
+
+void snecki_native_attempt(const char *session, uint64_t counter, char ret_text[NATIVE_ATTEMPT_MAX + 1]) {
+	size_t len = strlen(session);
+	assert(len <= NATIVE_SESSION_MAX);
+	memcpy(ret_text, session, len);
+	ret_text[len] = '.';
+	snecki_native_counter(counter, ret_text + len + 1);
+}
+
+static int digit_value(char c) {
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	if (c >= 'a' && c <= 'z')
+		return c - 'a' + 10;
+	return 99;
+}
+
+bool snecki_native_number(const char *text, size_t len, unsigned base, uint64_t *ret) {
+	uint64_t value = 0;
+	if (len == 0)
+		return false;
+	for (size_t i = 0; i < len; i++) {
+		unsigned digit = (unsigned)digit_value(text[i]);
+		if (digit >= base || value > (UINT64_MAX - digit) / base)
+			return false;
+		value = value * base + digit;
+	}
+	*ret = value;
+	return true;
+}
+
+static void add_escaped(struct buf *out, const char *name, size_t name_len) {
+	size_t from = 0;
+	for (size_t i = 0; i < name_len; i++) {
+		char c = name[i];
+		if (c != '%' && c != '{' && c != '}')
+			continue;
+		snecki_buf_add(out, name + from, i - from);
+		snecki_buf_add_str(out, c == '%' ? "%25" : c == '{' ? "%7B" : "%7D");
+		from = i + 1;
+	}
+	snecki_buf_add(out, name + from, name_len - from);
+}
+
+int snecki_native_key(const char *name_space, const char *name, size_t name_len, struct buf *out) {
+	if (name_len == 0 || name_len > SNECK_NAME_MAX)
+		return SNECK_EINVAL;
+	snecki_buf_add_str(out, name_space);
+	snecki_buf_add_str(out, ":{");
+	add_escaped(out, name, name_len);
+	snecki_buf_add_str(out, "}");
+	return out->failed ? SNECK_ENOMEM : 0;
+}
+
+/* ---- Requests -------------------------------------------------------------------------------*/
+
+static const enum native_script script_of[OP_KINDS] = {
+	[OP_ACQUIRE] = NATIVE_ACQUIRE,
+	[OP_BEAT] = NATIVE_BEAT,
+	[OP_RELEASE] = NATIVE_RELEASE,
+	[OP_RENEW] = NATIVE_RENEW,
+	[OP_UPGRADE] = NATIVE_UPGRADE,
+	[OP_DOWNGRADE] = NATIVE_DOWNGRADE,
+	[OP_CANCEL] = NATIVE_CANCEL,
+	[OP_ADVANCE] = NATIVE_ADVANCE,
+	[OP_RENAME] = NATIVE_RENAME,
+};
+
+/* How many ARGV an operation has, the first three included. */
+static size_t count_args(const struct lock_op *op) {
+	switch (op->kind) {
+	case OP_ACQUIRE:
+	case OP_BEAT:
+	case OP_UPGRADE:
+		return 7 + op->own_n;
+	case OP_RELEASE:
+		return 7 + op->bury_n;
+	case OP_CANCEL:
+		return 6 + op->bury_n;
+	case OP_RENEW:
+	case OP_DOWNGRADE:
+		return 6;
+	case OP_RENAME:
+		return 8;
+	case OP_ADVANCE:
+	case OP_KINDS:
+		break;
+	}
+	return 3;
+}
+
+static void add_mode(struct buf *out, const struct lock_op *op) {
+	snecki_buf_resp_bulk(out, &op->mode, 1);
+}
+
+static void add_flag(struct buf *out, bool flag) {
+	snecki_buf_resp_str(out, flag ? "1" : "0");
+}
+
+static void add_counter(struct buf *out, uint64_t counter) {
+	char text[NATIVE_COUNTER_MAX + 1];
+	snecki_native_counter(counter, text);
+	snecki_buf_resp_str(out, text);
+}
+
+static void add_counters(struct buf *out, const uint64_t *counters, size_t n) {
+	for (size_t i = 0; i < n; i++)
+		add_counter(out, counters[i]);
+}
+
+/* Of an operation that may be an upgrade's or a plain one's. */
+static void add_old_if_any(struct buf *out, const struct lock_op *op) {
+	if (op->old)
+		add_counter(out, op->old);
+	else
+		snecki_buf_resp_str(out, "");
+}
+
+static void add_acquire(struct buf *out, const struct lock_op *op) {
+	add_mode(out, op);
+	snecki_buf_resp_i64(out, op->lease_ms);
+	snecki_buf_resp_i64(out, op->wait_lease_ms);
+	snecki_buf_resp_str(out, !op->queue ? "" : op->prefer ? "p" : "n");
+	add_counters(out, op->own, op->own_n);
+}
+
+static void add_beat(struct buf *out, const struct lock_op *op) {
+	add_mode(out, op);
+	snecki_buf_resp_i64(out, op->lease_ms);
+	snecki_buf_resp_i64(out, op->wait_lease_ms);
+	add_old_if_any(out, op);
+	add_counters(out, op->own, op->own_n);
+}
+
+static void add_release(struct buf *out, const struct lock_op *op, int64_t bury_ms) {
+	add_mode(out, op);
+	snecki_buf_resp_u64(out, op->last_token);
+	add_flag(out, op->shrink_expiry);
+	snecki_buf_resp_i64(out, bury_ms);
+	add_counters(out, op->bury, op->bury_n);
+}
+
+static void add_renew(struct buf *out, const struct lock_op *op) {
+	add_mode(out, op);
+	snecki_buf_resp_i64(out, op->lease_ms);
+	snecki_buf_resp_u64(out, op->last_token);
+}
+
+static void add_upgrade(struct buf *out, const struct lock_op *op) {
+	add_counter(out, op->old);
+	snecki_buf_resp_i64(out, op->lease_ms);
+	snecki_buf_resp_i64(out, op->wait_lease_ms);
+	add_flag(out, op->queue);
+	add_counters(out, op->own, op->own_n);
+}
+
+static void add_downgrade(struct buf *out, const struct lock_op *op) {
+	add_counter(out, op->old);
+	snecki_buf_resp_i64(out, op->lease_ms);
+	snecki_buf_resp_u64(out, op->last_token);
+}
+
+static void add_cancel(struct buf *out, const struct lock_op *op, int64_t bury_ms) {
+	add_mode(out, op);
+	add_old_if_any(out, op);
+	snecki_buf_resp_i64(out, bury_ms);
+	add_counters(out, op->bury, op->bury_n);
+}
+
+static void add_rename(struct buf *out, const struct lock_op *op) {
+	snecki_buf_resp_str(out, op->foreign_id);
+	snecki_buf_resp_i64(out, op->lease_ms);
+	add_flag(out, op->keep_old);
+	add_flag(out, op->shrink_expiry);
+	snecki_buf_resp_u64(out, op->last_token);
+}
+
+static void add_args(struct buf *out, const struct lock_op *op, int64_t bury_ms) {
+	switch (op->kind) {
+	case OP_ACQUIRE:
+		add_acquire(out, op);
+		return;
+	case OP_BEAT:
+		add_beat(out, op);
+		return;
+	case OP_RELEASE:
+		add_release(out, op, bury_ms);
+		return;
+	case OP_RENEW:
+		add_renew(out, op);
+		return;
+	case OP_UPGRADE:
+		add_upgrade(out, op);
+		return;
+	case OP_DOWNGRADE:
+		add_downgrade(out, op);
+		return;
+	case OP_CANCEL:
+		add_cancel(out, op, bury_ms);
+		return;
+	case OP_RENAME:
+		add_rename(out, op);
+		return;
+	case OP_ADVANCE:
+	case OP_KINDS:
+		return;
+	}
+}
+
+/* The key as a bulk string: its length stands before it, so it is put together apart. */
+static int add_key(struct buf *out, const char *name_space, const char *name, size_t name_len) {
+	struct buf key = BUF_INIT;
+	int r = snecki_native_key(name_space, name, name_len, &key);
+	if (r == 0 && !snecki_buf_resp_bulk(out, key.data, key.len))
+		r = SNECK_ENOMEM;
+	snecki_buf_done(&key);
+	return r;
+}
+
+static int add_channel_prefix(struct buf *out, const char *name_space) {
+	struct buf prefix = BUF_INIT;
+	snecki_buf_add_str(&prefix, name_space);
+	snecki_buf_add_str(&prefix, ":!");
+	int r = prefix.failed || !snecki_buf_resp_bulk(out, prefix.data, prefix.len) ? SNECK_ENOMEM : 0;
+	snecki_buf_done(&prefix);
+	return r;
+}
+
+static int encode(const struct dialect_session *session, const struct lock_op *op, const char *name,
+        size_t name_len, bool full_text, struct buf *out) {
+	assert(op->kind < OP_KINDS && op->own_n <= LOCK_OWN_MAX && op->bury_n <= LOCK_BURY_MAX);
+	const struct script *script = &snecki_native_scripts[script_of[op->kind]];
+	char attempt[NATIVE_ATTEMPT_MAX + 1];
+	size_t start = out->len;
+
+	snecki_native_attempt(session->id, op->attempt, attempt);
+	snecki_buf_resp_array(out, 4 + count_args(op));
+	if (full_text) {
+		snecki_buf_resp_str(out, "EVAL");
+		snecki_buf_resp_bulk(out, script->text, script->len);
+	} else {
+		snecki_buf_resp_str(out, "EVALSHA");
+		snecki_buf_resp_str(out, script->sha1);
+	}
+	snecki_buf_resp_str(out, "1");
+	int r = add_key(out, session->name_space, name, name_len);
+	if (r == 0) {
+		snecki_buf_resp_str(out, attempt);
+		snecki_buf_resp_i64(out, session->keep_ms);
+		r = add_channel_prefix(out, session->name_space);
+		add_args(out, op, session->bury_ms);
+	}
+	if (r == 0 && out->failed)
+		r = SNECK_ENOMEM;
+	if (r < 0 && !out->failed)
+		out->len = start; /* a half-written request would shift every later one */
+	return r;
+}
+
+/* ---- Channel and messages -------------------------------------------------------------------*/
+
+static int channel(const struct dialect_session *session, struct buf *out) {
+	snecki_buf_add_str(out, session->name_space);
+	snecki_buf_add_str(out, ":!");
+	snecki_buf_add_str(out, session->id);
+	return out->failed ? SNECK_ENOMEM : 0;
+}
+
+/* The next word of a message, up to a blank or the end; false: there is none, or it is no number. */
+static bool take_number(const char **text, size_t *len, unsigned base, uint64_t *ret) {
+	const char *blank = memchr(*text, ' ', *len);
+	size_t word = blank ? (size_t)(blank - *text) : *len;
+	size_t used = blank ? word + 1 : word;
+	if (!snecki_native_number(*text, word, base, ret))
+		return false;
+	*text += used;
+	*len -= used;
+	return true;
+}
+
+static bool read_grant(const char *text, size_t len, struct lock_note *note) {
+	uint64_t deadline_ms, server_us;
+	if (!take_number(&text, &len, 36, &note->attempt) || !take_number(&text, &len, 10, &note->token) ||
+	        !take_number(&text, &len, 10, &deadline_ms) || !take_number(&text, &len, 10, &server_us))
+		return false;
+	if (len != 0 || deadline_ms > INT64_MAX || server_us > INT64_MAX)
+		return false;
+	note->kind = LOCK_NOTE_GRANT;
+	note->deadline_ms = (int64_t)deadline_ms;
+	note->server_us = (int64_t)server_us;
+	return true;
+}
+
+static bool read_note(
+        const struct dialect_session *session, const char *payload, size_t len, struct lock_note *ret) {
+	struct lock_note note = { 0 };
+	(void)session; /* the channel is the session's own */
+	if (len < 3 || payload[1] != ' ')
+		return false;
+	if (payload[0] == 'g') {
+		if (!read_grant(payload + 2, len - 2, &note))
+			return false;
+	} else if (payload[0] == 'w' || payload[0] == 'b') {
+		note.kind = payload[0] == 'w' ? LOCK_NOTE_WANTED : LOCK_NOTE_BROKEN;
+		if (!snecki_native_number(payload + 2, len - 2, 36, &note.attempt))
+			return false;
+	} else {
+		return false;
+	}
+	*ret = note;
+	return true;
+}
+
+/* ---- Ids ------------------------------------------------------------------------------------*/
+
+static void hold_id(
+        const struct dialect_session *session, char mode, uint64_t attempt, char ret_id[LOCK_ID_MAX]) {
+	_Static_assert(1 + NATIVE_ATTEMPT_MAX + 1 <= LOCK_ID_MAX, "an id fits");
+	ret_id[0] = mode;
+	snecki_native_attempt(session->id, attempt, ret_id + 1);
+}
+
+static bool check_id(const char *id) {
+	uint64_t counter;
+	if (id[0] != 'R' && id[0] != 'W')
+		return false;
+	const char *dot = strchr(id + 1, '.');
+	if (!dot || dot == id + 1 || dot - (id + 1) > NATIVE_SESSION_MAX)
+		return false;
+	for (const char *c = id + 1; c < dot; c++) {
+		if (*c <= ' ' || *c > '~')
+			return false;
+	}
+	size_t digits = strlen(dot + 1);
+	return digits <= NATIVE_COUNTER_MAX && snecki_native_number(dot + 1, digits, 36, &counter);
+}
+
+const struct dialect snecki_native = {
+	.name = "native",
+	.encode = encode,
+	.decode = snecki_native_decode,
+	.channel = channel,
+	.read_note = read_note,
+	.hold_id = hold_id,
+	.check_id = check_id,
+};

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+/* What the files of the native dialect share, and what tools that look at locks need. */
+#ifndef SNECK_DIALECT_NATIVE_H
+#define SNECK_DIALECT_NATIVE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "dialect/dialect.h"
+
+enum {
+	NATIVE_SESSION_MAX = 40,
+	NATIVE_COUNTER_MAX = 13, /* digits of a 64-bit number in base 36 */
+	NATIVE_ATTEMPT_MAX = NATIVE_SESSION_MAX + 1 + NATIVE_COUNTER_MAX
+};
+
+/* Append the key of lock `name`. 0, SNECK_EINVAL (no name, or too long) or SNECK_ENOMEM. */
+int snecki_native_key(const char *name_space, const char *name, size_t name_len, struct buf *out);
+
+/* Write `counter` in base 36, NUL-terminated. */
+void snecki_native_counter(uint64_t counter, char ret_text[NATIVE_COUNTER_MAX + 1]);
+/* Write `<session>.<counter>`, NUL-terminated. */
+void snecki_native_attempt(const char *session, uint64_t counter, char ret_text[NATIVE_ATTEMPT_MAX + 1]);
+/* Read all of `text` as a number of the given base (10 or 36, lower case); false: it is none, or
+ * does not fit. */
+bool snecki_native_number(const char *text, size_t len, unsigned base, uint64_t *ret);
+
+void snecki_native_decode(const struct dialect_session *session, const struct lock_op *op,
+        const struct redisReply *reply, struct lock_outcome *ret, struct sneck_error *reterr);
+
+#endif

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: MIT */
+/* The native dialect's replies.
+ *
+ * A reply decides whether the program believes that it holds a lock, so nothing in it is taken on
+ * trust: type and number of elements, the range of each number, the echo of the attempt, and
+ * whether the operation can have this result at all. What does not fit is LOCK_UNKNOWN: the request
+ * may have been executed, and the caller settles it as it does when no answer came.
+ *
+ * An error reply is LOCK_FAILED only where it is sure that nothing was executed. The scripts read and
+ * check before they write, so a key of a wrong type is always seen before the first write. */
+#include "dialect/native/native.h"
+
+#include <string.h>
+
+#include <hiredis/hiredis.h>
+#include <sneck/error.h>
+
+#include "net/server_error.h"
+
+enum { FIELDS = 6, FIELDS_BLOCKED = 8 };
+enum { FLAG_MORE = 1, FLAG_WANTED = 2, FLAG_RELEASED = 4, FLAGS_ALL = 7 };
+
+#define NUMBER_MAX (INT64_C(1) << 53) /* scores are doubles: beyond this they are not exact */
+#define OP(kind) (1u << (kind))
+
+/* Which operations can answer with which word. */
+static const struct status_row {
+	const char *word;
+	enum lock_status status;
+	bool blocked; /* the reply goes on with who stands in the way */
+	unsigned ops;
+} status_rows[] = {
+	{ "granted", LOCK_GRANTED, false,
+	        OP(OP_ACQUIRE) | OP(OP_BEAT) | OP(OP_RENEW) | OP(OP_UPGRADE) | OP(OP_DOWNGRADE) |
+	                OP(OP_RENAME) },
+	{ "waiting", LOCK_WAITING, true, OP(OP_ACQUIRE) | OP(OP_BEAT) | OP(OP_UPGRADE) },
+	{ "busy", LOCK_BUSY, true, OP(OP_ACQUIRE) | OP(OP_UPGRADE) | OP(OP_RENAME) },
+	{ "deadlock", LOCK_DEADLOCK, true, OP(OP_UPGRADE) },
+	{ "gone", LOCK_GONE, false,
+	        OP(OP_ACQUIRE) | OP(OP_BEAT) | OP(OP_RELEASE) | OP(OP_RENEW) | OP(OP_UPGRADE) |
+	                OP(OP_DOWNGRADE) | OP(OP_CANCEL) | OP(OP_RENAME) },
+	{ "broken", LOCK_BROKEN, false,
+	        OP(OP_ACQUIRE) | OP(OP_BEAT) | OP(OP_RELEASE) | OP(OP_RENEW) | OP(OP_UPGRADE) |
+	                OP(OP_DOWNGRADE) | OP(OP_RENAME) },
+	{ "buried", LOCK_BURIED, false, OP(OP_ACQUIRE) | OP(OP_UPGRADE) | OP(OP_DOWNGRADE) | OP(OP_RENAME) },
+	{ "done", LOCK_DONE, false, OP(OP_RELEASE) | OP(OP_CANCEL) | OP(OP_ADVANCE) },
+};
+
+static bool is_text(const redisReply *field, const char *text) {
+	size_t len = strlen(text);
+	return field->type == REDIS_REPLY_STRING && field->str && (size_t)field->len == len &&
+	       memcmp(field->str, text, len) == 0;
+}
+
+static bool read_integer(const redisReply *field, int64_t max, int64_t *ret) {
+	if (field->type != REDIS_REPLY_INTEGER || field->integer < 0 || field->integer > max)
+		return false;
+	*ret = field->integer;
+	return true;
+}
+
+static const struct status_row *find_status(const redisReply *field, enum lock_op_kind kind) {
+	for (size_t i = 0; i < sizeof(status_rows) / sizeof(status_rows[0]); i++) {
+		if (is_text(field, status_rows[i].word))
+			return status_rows[i].ops & OP(kind) ? &status_rows[i] : NULL;
+	}
+	return NULL;
+}
+
+/* Empty, or the mode letter and the session. */
+static bool read_holder(const redisReply *field, struct lock_outcome *ret) {
+	if (field->type != REDIS_REPLY_STRING || !field->str)
+		return false;
+	size_t len = (size_t)field->len;
+	if (len == 0)
+		return true;
+	if ((field->str[0] != 'R' && field->str[0] != 'W') || len - 1 >= sizeof(ret->holder))
+		return false;
+	for (size_t i = 1; i < len; i++) {
+		if (field->str[i] <= ' ' || field->str[i] > '~')
+			return false;
+	}
+	ret->holder_mode = field->str[0];
+	memcpy(ret->holder, field->str + 1, len - 1);
+	ret->holder[len - 1] = '\0';
+	return true;
+}
+
+static bool read_fields(const struct dialect_session *session, const struct lock_op *op,
+        const redisReply *reply, struct lock_outcome *ret) {
+	char attempt[NATIVE_ATTEMPT_MAX + 1];
+	int64_t deadline_ms, flags, ahead = 0;
+
+	if (reply->type != REDIS_REPLY_ARRAY || reply->elements < FIELDS)
+		return false;
+	redisReply *const *field = reply->element;
+	const struct status_row *row = find_status(field[0], op->kind);
+	if (!row || reply->elements != (row->blocked ? FIELDS_BLOCKED : FIELDS))
+		return false;
+	snecki_native_attempt(session->id, op->attempt, attempt);
+	if (!read_integer(field[1], NUMBER_MAX, &ret->server_us) || !is_text(field[2], attempt) ||
+	        !read_integer(field[4], NUMBER_MAX, &deadline_ms) ||
+	        !read_integer(field[5], FLAGS_ALL, &flags))
+		return false;
+	if (field[3]->type != REDIS_REPLY_STRING || !field[3]->str ||
+	        !snecki_native_number(field[3]->str, (size_t)field[3]->len, 10, &ret->token) ||
+	        ret->token > (uint64_t)NUMBER_MAX)
+		return false;
+	if (row->blocked && (!read_integer(field[6], UINT32_MAX, &ahead) || !read_holder(field[7], ret)))
+		return false;
+	if (row->status == LOCK_GRANTED && (deadline_ms == 0 || ret->token == 0))
+		return false;
+
+	ret->status = row->status;
+	ret->more = flags & FLAG_MORE;
+	ret->wanted = flags & FLAG_WANTED;
+	ret->released_grant = flags & FLAG_RELEASED;
+	ret->ahead = (uint32_t)ahead;
+	if (row->blocked)
+		ret->holder_deadline_ms = deadline_ms;
+	else
+		ret->deadline_ms = deadline_ms;
+	return true;
+}
+
+/* `code` says what was wrong also where the outcome is unknown. */
+static void read_error(const redisReply *reply, struct lock_outcome *ret, struct sneck_error *reterr) {
+	size_t len = (size_t)reply->len;
+	const struct server_error *error = snecki_server_error_find(reply->str, len);
+
+	ret->code = snecki_server_error_fill(reply->str, len, reterr);
+	ret->retry = error->action == ACT_BACKOFF || error->action == ACT_REDISCOVER;
+	ret->status = error->action == ACT_UNKNOWN || error->executed_maybe ? LOCK_UNKNOWN : LOCK_FAILED;
+}
+
+void snecki_native_decode(const struct dialect_session *session, const struct lock_op *op,
+        const struct redisReply *reply, struct lock_outcome *ret, struct sneck_error *reterr) {
+	memset(ret, 0, sizeof(*ret));
+	ret->status = LOCK_UNKNOWN;
+	if (!reply)
+		return;
+	if (reply->type == REDIS_REPLY_ERROR && reply->str) {
+		read_error(reply, ret, reterr);
+	} else if (!read_fields(session, op, reply, ret)) {
+		memset(ret, 0, sizeof(*ret));
+		ret->status = LOCK_UNKNOWN;
+	}
+}

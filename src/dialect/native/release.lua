@@ -1,0 +1,48 @@
+-- KEYS lock; ARGV attempt, keep ms, channel prefix, mode (R|W), last token used (0: none), shrink (0|1), bury ms, counters to bury…
+-- REPLY done|gone|broken, us, attempt, token, 0, flags
+local key, attempt, keep, channel = KEYS[1], ARGV[1], tonumber(ARGV[2]), ARGV[3]
+local mode, used, shrink = ARGV[4], tonumber(ARGV[5]), ARGV[6] == '1'
+-- First a command that works when memory is full; after it all others do.
+local removed = redis.call('ZREM', key, mode .. attempt)
+local first = redis.call('ZRANGE', key, '0', '0', 'WITHSCORES')
+-- @include shared/now.lua
+
+-- Nobody else is there and nothing else was asked: what an uncontended lock costs.
+if removed == 1 and first[1] == '#1' and used == 0 and not shrink and #ARGV == 7 then
+	return { 'done', us, attempt, first[2], 0, 0 }
+end
+
+-- @include shared/state.lua
+-- @include shared/advance.lua
+-- @include shared/bury.lua
+
+local status = 'done'
+if removed == 0 then
+	status = call('ZREM', key, 'b' .. attempt) == 1 and 'broken' or 'gone'
+end
+bury(8, tonumber(ARGV[7]))
+if not last then
+	return reply(status)
+end
+raise_token(used)
+if removed == 1 and mode == 'W' then
+	writer_left()
+end
+
+-- Anybody waits, or the first holder is dead. Else other readers hold on, and there is no more to do.
+if tonumber(call('ZRANGE', key, '0', '0', 'WITHSCORES')[2]) <= now then
+	advance()
+end
+
+-- The end of a range of deadlines, or 0.
+local function latest(base, to)
+	local top = call('ZRANGE', key, to, digits(base), 'BYSCORE', 'REV', 'LIMIT', '0', '1', 'WITHSCORES')[2]
+	return top and tonumber(top) - base or 0
+end
+
+if shrink and tonumber(call('ZRANGE', key, '0', '0', 'WITHSCORES')[2]) >= GRAVE then
+	local ends = math.max(now, math.ceil(last / 1000))
+	ends = math.max(ends, latest(GRAVE, '(300000000000000'), latest(BROKEN, '(400000000000000'))
+	call('PEXPIREAT', key, digits(ends + keep))
+end
+return reply(status)

@@ -1,0 +1,5 @@
+-- The server's clock, read once per run: us in microseconds, now in milliseconds. Every deadline and
+-- every token of the run comes from it.
+local clock = redis.call('TIME')
+local us = clock[1] * 1000000 + clock[2]
+local now = math.floor(us / 1000)
