@@ -1,0 +1,532 @@
+/* SPDX-License-Identifier: MIT */
+/* Conversions of a held grant: upgrade, downgrade, and the rename before a detach.
+ *
+ * Each renames the grant to a fresh attempt, so a copy of the request that arrives late finds its
+ * old attempt gone and does nothing. Until the answer is there the grant has two attempts, and only
+ * the conversion's own answers decide which one is ours. One conversion at a time per grant; one
+ * upgrade at a time per entry. */
+#include "lock/private.h"
+
+#include <string.h>
+
+#include <sneck/error.h>
+
+static void send_conv(struct lock_core *core, struct lock_grant *grant, int64_t now_ns);
+
+static void finish_wish(struct lock_core *core, struct lock_grant *grant, int code, const char *detail) {
+	if (grant->wish)
+		snecki_wish_finish(core, grant->wish, code, detail);
+}
+
+/* The conversion is over, one way or the other; do what waited for that. */
+static void after_conv(struct lock_core *core, struct lock_grant *grant, int64_t now_ns) {
+	if (grant->release_after_conv && snecki_grant_empty(grant)) {
+		struct lock_wish *ticket = grant->ticket;
+		grant->release_after_conv = false;
+		grant->ticket = NULL;
+		snecki_grant_leave(core, grant, ticket, now_ns);
+		return;
+	}
+	grant->release_after_conv = false;
+	snecki_lease_arm(core, grant);
+}
+
+/* ---- Upgrade ------------------------------------------------------------------------------------*/
+
+static bool others_hold(const struct lock_entry *entry, uint64_t owner) {
+	LIST_EACH (g, &entry->grants) {
+		const struct lock_grant *grant = LIST_ITEM(g, struct lock_grant, in_entry);
+		LIST_EACH (h, &grant->holds)
+			if (LIST_ITEM(h, struct lock_hold, in_grant)->owner != owner)
+				return true;
+	}
+	return false;
+}
+
+static bool upgrade_under_way(const struct lock_entry *entry) {
+	LIST_EACH (g, &entry->grants) {
+		enum conv_state conv = LIST_ITEM(g, struct lock_grant, in_entry)->conv;
+		if (conv == CONV_UP_ASKED || conv == CONV_UP_QUEUED || conv == CONV_UP_LOCAL)
+			return true;
+	}
+	return false;
+}
+
+static void upgrade_done(struct lock_core *core, struct lock_grant *grant, int64_t now_ns) {
+	struct lock_wish *wish = grant->wish;
+
+	grant->conv = CONV_NONE;
+	if (wish->kind == WISH_UPGRADE) {
+		wish->hold->mode = 'W';
+		wish->hold->token = grant->token;
+	} else {
+		snecki_hold_attach(core, grant, wish, grant->token, now_ns);
+	}
+	snecki_wish_finish(core, wish, 0, NULL);
+	snecki_lease_arm(core, grant);
+}
+
+/* wish->grant is the grant to be upgraded; the wish is an upgrade of a hold in it, or an acquire of
+ * WRITE by an owner that reads. */
+void snecki_conv_upgrade(struct lock_core *core, struct lock_wish *wish, int64_t now_ns) {
+	struct lock_grant *grant = wish->grant;
+	struct lock_entry *entry = grant->entry;
+
+	if (upgrade_under_way(entry)) {
+		entry->local_holder = true;
+		entry->holder_mode = 'R';
+		snecki_wish_refuse(core, wish, SNECK_EDEADLK);
+		return;
+	}
+	if (grant->conv != CONV_NONE || grant->wish) { /* a conversion of this grant is unanswered */
+		snecki_wish_finish(
+		        core, wish, SNECK_EBUSY, "another conversion of this hold is under way; try again");
+		return;
+	}
+	if (wish->nowait && others_hold(entry, wish->owner)) {
+		entry->local_holder = true;
+		entry->holder_mode = 'R';
+		snecki_wish_refuse(core, wish, SNECK_EBUSY);
+		return;
+	}
+	grant->wish = wish;
+	if (grant->mode == 'W') { /* covered already: WRITE is ours for the sake of another hold */
+		grant->conv = CONV_UP_LOCAL;
+		if (!others_hold(entry, wish->owner))
+			upgrade_done(core, grant, now_ns);
+		return;
+	}
+	grant->queue_flag = !wish->nowait;
+	grant->early = false;
+	snecki_grant_begin_conv(core, grant, CONV_UP_ASKED);
+	send_conv(core, grant, now_ns);
+}
+
+void snecki_core_upgrade(struct lock_core *core, struct lock_wish *wish, int64_t now_ns) {
+	struct lock_hold *hold = wish->hold;
+	struct lock_entry *entry = hold->entry;
+
+	snecki_wish_begin(core, wish, entry);
+	if (!snecki_hold_live(hold) || now_ns >= snecki_hold_valid_until(hold)) {
+		snecki_wish_finish(
+		        core, wish, hold->state == HOLD_BROKEN ? SNECK_EBROKEN : SNECK_ELOST, NULL);
+		return;
+	}
+	if (hold->mode == 'W') {
+		snecki_wish_finish(core, wish, 0, NULL);
+		return;
+	}
+	wish->owner = hold->owner;
+	wish->grant = hold->grant;
+	snecki_conv_upgrade(core, wish, now_ns);
+	snecki_pump(core, entry, now_ns);
+	snecki_entry_settle(core, entry);
+}
+
+/* WRITE is ours on the server. */
+void snecki_conv_granted(struct lock_core *core, struct lock_grant *grant, int64_t now_ns) {
+	bool given_up = grant->conv == CONV_UP_CANCEL;
+
+	snecki_grant_rename(core, grant);
+	grant->mode = 'W';
+	grant->wanted = false;
+	if (given_up || !grant->wish) {
+		if (grant->release_after_conv)
+			after_conv(core, grant, now_ns);
+		else
+			snecki_conv_downgrade(core, grant, NULL);
+		return;
+	}
+	grant->conv = CONV_UP_LOCAL;
+	snecki_lease_arm(core, grant); /* the pump finishes it as soon as no other owner here reads */
+}
+
+void snecki_conv_try_finish(struct lock_core *core, struct lock_entry *entry, int64_t now_ns) {
+	LIST_EACH (g, &entry->grants) {
+		struct lock_grant *grant = LIST_ITEM(g, struct lock_grant, in_entry);
+		if (grant->conv == CONV_UP_LOCAL && grant->wish && !others_hold(entry, grant->wish->owner))
+			upgrade_done(core, grant, now_ns);
+	}
+}
+
+static void upgrade_refused(
+        struct lock_core *core, struct lock_grant *grant, int code, const char *detail, int64_t now_ns) {
+	struct lock_wish *wish = grant->wish;
+
+	snecki_grant_end_conv(core, grant);
+	if (wish && (code == SNECK_EBUSY || code == SNECK_EDEADLK))
+		snecki_wish_refuse(core, wish, code);
+	else
+		finish_wish(core, grant, code, detail);
+	after_conv(core, grant, now_ns);
+}
+
+static void upgrade_waits(struct lock_core *core, struct lock_grant *grant,
+        const struct lock_outcome *outcome, int64_t sent_ns, int64_t now_ns) {
+	int64_t wait_ms = core->config.wait_lease_ms;
+
+	grant->conv = CONV_UP_QUEUED;
+	grant->last_code = 0;
+	grant->token_seen = outcome->token;
+	grant->beat_valid_ns = sent_ns + (wait_ms - snecki_margin_ms(wait_ms)) * NS_PER_MS;
+	grant->beat_at_ns = grant->early ? now_ns : sent_ns + core->config.beat_ms * NS_PER_MS;
+	grant->early = false;
+	if (grant->wish)
+		grant->wish->answered = true;
+	snecki_lease_arm(core, grant);
+}
+
+static void on_upgrade(struct lock_core *core, struct lock_grant *grant, const struct lock_call *call,
+        const struct lock_outcome *outcome, const char *detail, int64_t sent_ns, int64_t now_ns) {
+	struct lock_entry *entry = grant->entry;
+
+	if (grant->conv != CONV_UP_ASKED && grant->conv != CONV_UP_QUEUED)
+		return; /* given up: the cancel behind it settles it. Or a message was faster */
+	switch (outcome->status) {
+	case LOCK_GRANTED:
+		grant->token = outcome->token;
+		grant->server_token = outcome->token;
+		snecki_lease_confirm(core, grant, outcome, call->op.lease_ms, sent_ns, now_ns);
+		snecki_conv_granted(core, grant, now_ns);
+		return;
+	case LOCK_WAITING:
+		memcpy(entry->holder, outcome->holder, sizeof entry->holder);
+		entry->holder_mode = outcome->holder_mode;
+		entry->local_holder = false;
+		upgrade_waits(core, grant, outcome, sent_ns, now_ns);
+		return;
+	case LOCK_BUSY:
+	case LOCK_DEADLOCK:
+		memcpy(entry->holder, outcome->holder, sizeof entry->holder);
+		entry->holder_mode = outcome->holder_mode;
+		entry->local_holder = false;
+		upgrade_refused(core, grant, outcome->status == LOCK_BUSY ? SNECK_EBUSY : SNECK_EDEADLK,
+		        detail, now_ns);
+		return;
+	case LOCK_UNKNOWN:
+		core->counters.resends++;
+		if (grant->conv == CONV_UP_QUEUED)
+			grant->beat_at_ns = now_ns;
+		else
+			send_conv(core, grant, now_ns);
+		snecki_lease_arm(core, grant);
+		return;
+	case LOCK_FAILED:
+		if (grant->conv == CONV_UP_QUEUED) {
+			grant->beat_at_ns = now_ns + RETRY_NS;
+		} else if (outcome->retry || (outcome->code == SNECK_ECONN && grant->bury_n)) {
+			grant->retry_at_ns = now_ns + RETRY_NS;
+		} else {
+			upgrade_refused(core, grant, outcome->code, detail, now_ns);
+			return;
+		}
+		snecki_lease_arm(core, grant);
+		return;
+	case LOCK_BROKEN:
+		snecki_lease_lose(core, grant, HOLD_BROKEN, now_ns);
+		return;
+	case LOCK_GONE:
+	case LOCK_BURIED:
+	case LOCK_DONE:
+		if (grant->conv == CONV_UP_QUEUED && outcome->status == LOCK_GONE) {
+			/* The waiting upgrader was taken for dead; the read hold may well be alive: ask anew.
+			 */
+			snecki_grant_end_conv(core, grant);
+			snecki_grant_begin_conv(core, grant, CONV_UP_ASKED);
+			send_conv(core, grant, now_ns);
+			return;
+		}
+		snecki_lease_lose(core, grant, HOLD_LOST, now_ns);
+		return;
+	}
+}
+
+static void on_upgrade_cancel(struct lock_core *core, struct lock_grant *grant,
+        const struct lock_outcome *outcome, int64_t now_ns) {
+	if (grant->conv != CONV_UP_CANCEL)
+		return;
+	if (outcome->status == LOCK_UNKNOWN) {
+		core->counters.resends++;
+		send_conv(core, grant, now_ns);
+		return;
+	}
+	if (outcome->status == LOCK_FAILED) {
+		grant->retry_at_ns = now_ns + RETRY_NS;
+		snecki_lease_arm(core, grant);
+		return;
+	}
+	if (outcome->released_grant) {
+		grant->token = outcome->token;
+		grant->server_token = outcome->token;
+		snecki_conv_granted(core, grant, now_ns);
+		return;
+	}
+	snecki_grant_end_conv(core, grant);
+	after_conv(core, grant, now_ns);
+}
+
+/* ---- Downgrade ----------------------------------------------------------------------------------*/
+
+/* `ticket`: the release or downgrade that waits for it. False: out of memory, tried again later. */
+bool snecki_conv_downgrade(struct lock_core *core, struct lock_grant *grant, struct lock_wish *ticket) {
+	if (ticket) {
+		grant->wish = ticket;
+		ticket->grant = grant;
+	}
+	snecki_grant_begin_conv(core, grant, CONV_DOWN);
+	send_conv(core, grant, grant->confirmed_ns);
+	return true;
+}
+
+void snecki_core_downgrade(struct lock_core *core, struct lock_wish *wish, int64_t now_ns) {
+	struct lock_hold *hold = wish->hold;
+	struct lock_entry *entry = hold->entry;
+
+	snecki_wish_begin(core, wish, entry);
+	if (!snecki_hold_live(hold) || now_ns >= snecki_hold_valid_until(hold)) {
+		snecki_wish_finish(
+		        core, wish, hold->state == HOLD_BROKEN ? SNECK_EBROKEN : SNECK_ELOST, NULL);
+		return;
+	}
+	if (hold->mode == 'R') {
+		snecki_wish_finish(core, wish, 0, NULL);
+		return;
+	}
+	if (hold->grant->conv != CONV_NONE || hold->grant->wish) {
+		snecki_wish_finish(
+		        core, wish, SNECK_EBUSY, "another conversion of this hold is under way; try again");
+		return;
+	}
+	hold->mode = 'R';
+	snecki_grant_settle(core, hold->grant, wish, now_ns);
+	snecki_pump(core, entry, now_ns);
+	snecki_entry_settle(core, entry);
+}
+
+static void on_downgrade(struct lock_core *core, struct lock_grant *grant, const struct lock_call *call,
+        const struct lock_outcome *outcome, const char *detail, int64_t sent_ns, int64_t now_ns) {
+	if (grant->conv != CONV_DOWN)
+		return;
+	switch (outcome->status) {
+	case LOCK_GRANTED:
+		snecki_grant_rename(core, grant);
+		grant->mode = 'R';
+		grant->wanted = outcome->wanted;
+		grant->token = outcome->token;
+		grant->server_token = outcome->token;
+		snecki_lease_confirm(core, grant, outcome, call->op.lease_ms, sent_ns, now_ns);
+		LIST_EACH (h, &grant->holds)
+			LIST_ITEM(h, struct lock_hold, in_grant)->token = grant->token;
+		finish_wish(core, grant, 0, NULL);
+		after_conv(core, grant, now_ns);
+		return;
+	case LOCK_UNKNOWN:
+		core->counters.resends++;
+		send_conv(core, grant, now_ns);
+		return;
+	case LOCK_FAILED: /* WRITE covers the readers meanwhile */
+		if (!outcome->retry && outcome->code != SNECK_ECONN)
+			finish_wish(core, grant, outcome->code, detail);
+		grant->retry_at_ns = now_ns + RETRY_NS;
+		snecki_lease_arm(core, grant);
+		return;
+	default:
+		snecki_lease_lose(
+		        core, grant, outcome->status == LOCK_BROKEN ? HOLD_BROKEN : HOLD_LOST, now_ns);
+		return;
+	}
+}
+
+/* ---- Detach -------------------------------------------------------------------------------------*/
+
+void snecki_core_detach(struct lock_core *core, struct lock_wish *wish, int64_t now_ns) {
+	struct lock_hold *hold = wish->hold;
+	struct lock_entry *entry = hold->entry;
+	struct lock_grant *grant = hold->grant;
+
+	snecki_wish_begin(core, wish, entry);
+	if (!snecki_hold_live(hold) || now_ns >= snecki_hold_valid_until(hold)) {
+		snecki_wish_finish(
+		        core, wish, hold->state == HOLD_BROKEN ? SNECK_EBROKEN : SNECK_ELOST, NULL);
+		return;
+	}
+	bool alone = grant->holds.next == &hold->in_grant && grant->holds.prev == &hold->in_grant;
+	if (grant->conv != CONV_NONE || grant->wish || (!alone && grant->mode == 'W')) {
+		snecki_wish_finish(core, wish, SNECK_EBUSY,
+		        grant->mode == 'W' && !alone
+		                ? "other holds of this owner are nested in it; release them first"
+		                : "a conversion of this hold is under way; try again");
+		return;
+	}
+	grant->wish = wish;
+	wish->grant = grant;
+	grant->keep_old = !alone;
+	core->config.hooks->own_id(core->config.ctx, grant->mode, grant->attempt, wish->id);
+	snecki_grant_begin_conv(core, grant, CONV_DETACH);
+	send_conv(core, grant, now_ns);
+}
+
+static void detached(struct lock_core *core, struct lock_grant *grant, int64_t now_ns) {
+	struct lock_wish *wish = grant->wish;
+
+	if (!wish) { /* given up meanwhile: the hold stays ours, whatever its attempt is called */
+		if (grant->keep_old) {
+			snecki_grant_bury(grant, grant->conv_attempt); /* the copy goes when the grant goes */
+			snecki_grant_end_conv(core, grant);
+		} else {
+			snecki_grant_rename(core, grant);
+		}
+		after_conv(core, grant, now_ns);
+		return;
+	}
+	wish->new_attempt = grant->conv_attempt;
+	core->config.hooks->own_id(core->config.ctx, grant->mode, grant->conv_attempt, wish->id);
+	snecki_hold_detach(core, wish->hold);
+	snecki_grant_end_conv(core, grant);
+	finish_wish(core, grant, 0, NULL);
+	if (grant->keep_old)
+		after_conv(core, grant, now_ns);
+	else
+		snecki_grant_drop(core, grant);
+}
+
+static void on_detach(struct lock_core *core, struct lock_grant *grant, const struct lock_outcome *outcome,
+        const char *detail, int64_t now_ns) {
+	if (grant->conv != CONV_DETACH)
+		return;
+	switch (outcome->status) {
+	case LOCK_GRANTED:
+		detached(core, grant, now_ns);
+		return;
+	case LOCK_UNKNOWN:
+		core->counters.resends++;
+		send_conv(core, grant, now_ns);
+		return;
+	case LOCK_FAILED:
+		if (outcome->retry || (outcome->code == SNECK_ECONN && grant->bury_n)) {
+			grant->retry_at_ns = now_ns + RETRY_NS;
+			snecki_lease_arm(core, grant);
+			return;
+		}
+		snecki_grant_end_conv(core, grant);
+		finish_wish(core, grant, outcome->code, detail);
+		after_conv(core, grant, now_ns);
+		return;
+	default:
+		snecki_lease_lose(
+		        core, grant, outcome->status == LOCK_BROKEN ? HOLD_BROKEN : HOLD_LOST, now_ns);
+		return;
+	}
+}
+
+/* ---- Common -------------------------------------------------------------------------------------*/
+
+static void fill_conv(struct lock_core *core, struct lock_grant *grant, struct lock_call *call) {
+	call->op.attempt = grant->conv_attempt;
+	call->op.old = grant->attempt;
+	switch (grant->conv) {
+	case CONV_UP_ASKED:
+		call->op.mode = 'W';
+		call->op.queue = grant->queue_flag;
+		call->op.own_n = snecki_grant_own_list(grant->entry, grant, 0, call->op.own);
+		return;
+	case CONV_UP_CANCEL:
+		call->op.mode = 'W';
+		return;
+	case CONV_DOWN:
+		call->op.mode = 'R';
+		return;
+	case CONV_DETACH:
+		call->op.old = 0;
+		call->op.keep_old = grant->keep_old;
+		if (grant->wish)
+			call->op.lease_ms = grant->wish->lease_ms;
+		core->config.hooks->own_id(
+		        core->config.ctx, grant->mode, grant->attempt, call->op.foreign_id);
+		return;
+	case CONV_NONE:
+	case CONV_UP_QUEUED:
+	case CONV_UP_LOCAL:
+		return;
+	}
+}
+
+static enum lock_op_kind conv_kind(enum conv_state conv) {
+	switch (conv) {
+	case CONV_UP_CANCEL:
+		return OP_CANCEL;
+	case CONV_DOWN:
+		return OP_DOWNGRADE;
+	case CONV_DETACH:
+		return OP_RENAME;
+	default:
+		return OP_UPGRADE;
+	}
+}
+
+static void send_conv(struct lock_core *core, struct lock_grant *grant, int64_t now_ns) {
+	struct lock_call *call = snecki_call_new(core, grant->entry, grant, conv_kind(grant->conv));
+
+	grant->retry_at_ns = NS_NEVER;
+	if (!call) {
+		grant->retry_at_ns = now_ns + RETRY_NS;
+	} else {
+		fill_conv(core, grant, call);
+		snecki_call_send(core, call);
+	}
+	snecki_lease_arm(core, grant);
+}
+
+void snecki_conv_resend(struct lock_core *core, struct lock_grant *grant, int64_t now_ns) {
+	if (grant->conv == CONV_UP_ASKED || grant->conv == CONV_UP_CANCEL || grant->conv == CONV_DOWN ||
+	        grant->conv == CONV_DETACH)
+		send_conv(core, grant, now_ns);
+}
+
+void snecki_conv_reply(struct lock_core *core, struct lock_grant *grant, struct lock_call *call,
+        const struct lock_outcome *outcome, const char *detail, int64_t sent_ns, int64_t now_ns) {
+	if (grant->state != GRANT_HELD || call->op.attempt != grant->conv_attempt)
+		return;
+	switch (call->op.kind) {
+	case OP_UPGRADE:
+	case OP_BEAT:
+		on_upgrade(core, grant, call, outcome, detail, sent_ns, now_ns);
+		return;
+	case OP_CANCEL:
+		on_upgrade_cancel(core, grant, outcome, now_ns);
+		return;
+	case OP_DOWNGRADE:
+		on_downgrade(core, grant, call, outcome, detail, sent_ns, now_ns);
+		return;
+	case OP_RENAME:
+		on_detach(core, grant, outcome, detail, now_ns);
+		return;
+	default:
+		return;
+	}
+}
+
+/* The wish will be finished by the caller; the conversion goes on, or is withdrawn. */
+void snecki_conv_give_up(struct lock_core *core, struct lock_wish *wish, int64_t now_ns) {
+	struct lock_grant *grant = wish->grant;
+
+	if (grant->wish == wish)
+		grant->wish = NULL;
+	wish->grant = NULL;
+	switch (grant->conv) {
+	case CONV_UP_ASKED:
+	case CONV_UP_QUEUED:
+		grant->conv = CONV_UP_CANCEL;
+		send_conv(core, grant, now_ns);
+		return;
+	case CONV_UP_LOCAL: /* WRITE was ours, but other owners here still read */
+		grant->conv = CONV_NONE;
+		snecki_grant_settle(core, grant, NULL, now_ns);
+		return;
+	case CONV_NONE:
+	case CONV_UP_CANCEL:
+	case CONV_DOWN:
+	case CONV_DETACH:
+		return;
+	}
+}

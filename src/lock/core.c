@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: MIT */
+/* The lock table: entries, wishes, and the events that concern all of them.
+ *
+ * Every event ends in snecki_pump(entry) and snecki_entry_settle(entry): the first lets the entry
+ * make whatever progress the event allows, the second frees an entry of which nothing is left. An
+ * entry must not be touched after it was settled. */
+#include "lock/private.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <sneck/error.h>
+
+int snecki_core_new(const struct lock_core_config *config, struct lock_core **ret) {
+	struct lock_core *core = calloc(1, sizeof *core);
+	if (!core)
+		return SNECK_ENOMEM;
+	core->config = *config;
+	core->rng = config->seed | 1;
+	snecki_list_init(&core->wishes);
+	snecki_heap_init(&core->timers);
+	snecki_heap_init(&core->wish_timers);
+	if (snecki_map_init(&core->entries) < 0)
+		goto no_entries;
+	if (snecki_map_init(&core->attempts) < 0)
+		goto no_attempts;
+	*ret = core;
+	return 0;
+
+no_attempts:
+	snecki_map_done(&core->entries);
+no_entries:
+	free(core);
+	return SNECK_ENOMEM;
+}
+
+void snecki_core_free(struct lock_core *core) {
+	struct map_node *node = NULL;
+
+	if (!core)
+		return;
+	while ((node = snecki_map_next(&core->entries, NULL))) {
+		struct lock_entry *entry = MAP_ITEM(node, struct lock_entry, by_name);
+		LIST_EACH (at, &entry->grants) {
+			struct lock_grant *grant = LIST_ITEM(at, struct lock_grant, in_entry);
+			snecki_list_remove(at);
+			free(grant);
+		}
+		snecki_map_remove(&core->entries, node);
+		free(entry);
+	}
+	snecki_map_done(&core->entries);
+	snecki_map_done(&core->attempts);
+	snecki_heap_done(&core->timers);
+	snecki_heap_done(&core->wish_timers);
+	free(core);
+}
+
+/* ---- Entries ------------------------------------------------------------------------------------*/
+
+struct lock_entry *snecki_entry_get(struct lock_core *core, const void *name, size_t name_len, bool create) {
+	struct map_node *node = snecki_map_find(&core->entries, name, name_len);
+	if (node)
+		return MAP_ITEM(node, struct lock_entry, by_name);
+	if (!create)
+		return NULL;
+	struct lock_entry *entry = calloc(1, sizeof *entry + name_len);
+	if (!entry)
+		return NULL;
+	memcpy(entry->name, name, name_len);
+	entry->name_len = name_len;
+	snecki_list_init(&entry->grants);
+	snecki_list_init(&entry->queue);
+	snecki_map_insert(&core->entries, &entry->by_name, entry->name, name_len);
+	return entry;
+}
+
+void snecki_entry_settle(struct lock_core *core, struct lock_entry *entry) {
+	if (entry->calls || !snecki_list_empty(&entry->grants) || !snecki_list_empty(&entry->queue))
+		return;
+	snecki_map_remove(&core->entries, &entry->by_name);
+	free(entry);
+}
+
+static void end_event(struct lock_core *core, struct lock_entry *entry, int64_t now_ns) {
+	snecki_pump(core, entry, now_ns);
+	snecki_entry_settle(core, entry);
+}
+
+/* ---- Wishes -------------------------------------------------------------------------------------*/
+
+void snecki_wish_begin(struct lock_core *core, struct lock_wish *wish, struct lock_entry *entry) {
+	wish->done = false;
+	wish->code = 0;
+	wish->local_block = false;
+	wish->holder_mode = 0;
+	wish->ahead = 0;
+	wish->holder[0] = '\0';
+	wish->detail[0] = '\0';
+	wish->answered = false;
+	wish->entry = entry;
+	wish->grant = NULL;
+	wish->call = NULL;
+	wish->timer.index = 0;
+	snecki_list_init(&wish->node);
+	snecki_list_append(&core->wishes, &wish->all);
+	core->wishes_n++;
+	if (wish->kind == WISH_ACQUIRE || wish->kind == WISH_UPGRADE)
+		core->counters.waiters++;
+	if (wish->timed && snecki_heap_insert(&core->wish_timers, &wish->timer, wish->deadline_ns) < 0)
+		wish->timed = false; /* it still ends: with the grant, or by cancel */
+}
+
+static void count_result(struct lock_core *core, const struct lock_wish *wish) {
+	if (wish->kind == WISH_ACQUIRE || wish->kind == WISH_UPGRADE) {
+		core->counters.waiters--;
+		if (wish->code < 0)
+			core->counters.refusals++;
+	} else if (wish->kind == WISH_RELEASE && wish->code == 0) {
+		core->counters.releases++;
+	}
+	if (wish->code == 0 && (wish->kind == WISH_ACQUIRE || wish->kind == WISH_ADOPT))
+		core->counters.acquires++;
+}
+
+void snecki_wish_finish(struct lock_core *core, struct lock_wish *wish, int code, const char *detail) {
+	if (wish->done)
+		return;
+	wish->done = true;
+	wish->code = code;
+	if (detail && code < 0) {
+		size_t len = strnlen(detail, sizeof wish->detail - 1);
+		memcpy(wish->detail, detail, len);
+		wish->detail[len] = '\0';
+	}
+	snecki_list_remove(&wish->node);
+	snecki_list_remove(&wish->all);
+	snecki_heap_remove(&core->wish_timers, &wish->timer);
+	core->wishes_n--;
+	if (wish->call)
+		wish->call->ticket = NULL;
+	if (wish->grant) {
+		if (wish->grant->wish == wish)
+			wish->grant->wish = NULL;
+		if (wish->grant->ticket == wish)
+			wish->grant->ticket = NULL;
+	}
+	wish->call = NULL;
+	wish->grant = NULL;
+	wish->entry = NULL;
+	count_result(core, wish);
+	core->config.hooks->complete(core->config.ctx, wish);
+}
+
+void snecki_wish_refuse(struct lock_core *core, struct lock_wish *wish, int code) {
+	const struct lock_entry *entry = wish->entry;
+
+	if (entry->local_holder) {
+		size_t len = strnlen(core->config.session, sizeof wish->holder - 1);
+		memcpy(wish->holder, core->config.session, len);
+		wish->holder[len] = '\0';
+		wish->local_block = true;
+	} else {
+		memcpy(wish->holder, entry->holder, sizeof wish->holder);
+	}
+	wish->holder_mode = entry->holder_mode;
+	wish->ahead = entry->ahead;
+	snecki_wish_finish(core, wish, code, NULL);
+}
+
+/* An acquire that ends unanswered may still take effect; the rest was merely not granted. */
+static int give_up_code(const struct lock_wish *wish, int code) {
+	const struct lock_grant *ask = wish->grant ? wish->grant : wish->entry->pending;
+
+	if (code != SNECK_ETIMEDOUT)
+		return code;
+	if (wish->kind != WISH_ACQUIRE && wish->kind != WISH_UPGRADE)
+		return SNECK_EUNKNOWN;
+	if (wish->kind == WISH_UPGRADE || wish->answered || !ask || ask->state != GRANT_ASKED)
+		return code;
+	if (!wish->grant && wish->entry->queue.next != &wish->node)
+		return code; /* behind another wish of this session: never asked for */
+	if (ask->bury_n == 0 && ask->last_code)
+		return ask->last_code;
+	return SNECK_EUNKNOWN;
+}
+
+void snecki_core_give_up(struct lock_core *core, struct lock_wish *wish, int code, int64_t now_ns) {
+	struct lock_entry *entry = wish->entry;
+	struct lock_grant *grant = wish->grant;
+
+	if (wish->done)
+		return;
+	code = give_up_code(wish, code);
+	char detail[LOCK_DETAIL_MAX] = "";
+	if (grant && grant->last_code == code)
+		memcpy(detail, grant->detail, sizeof detail);
+	else if (!grant && entry->pending && entry->pending->last_code == code)
+		memcpy(detail, entry->pending->detail, sizeof detail);
+	switch (wish->kind) {
+	case WISH_ACQUIRE:
+	case WISH_UPGRADE:
+	case WISH_DOWNGRADE:
+	case WISH_DETACH:
+		if (grant && grant->conv != CONV_NONE)
+			snecki_conv_give_up(core, wish, now_ns);
+		else if (grant)
+			snecki_grant_leave(core, grant, NULL, now_ns);
+		break;
+	case WISH_ADOPT:
+		if (grant)
+			snecki_grant_leave(core, grant, NULL, now_ns);
+		break;
+	case WISH_RELEASE: /* goes on in the background */
+	case WISH_RENEW:
+		break;
+	}
+	if (code == SNECK_ETIMEDOUT || code == SNECK_EBUSY)
+		snecki_wish_refuse(core, wish, code);
+	else
+		snecki_wish_finish(core, wish, code, detail[0] ? detail : NULL);
+	end_event(core, entry, now_ns);
+}
+
+size_t snecki_core_cancel_tag(struct lock_core *core, uint64_t tag, int64_t now_ns) {
+	size_t n = 0;
+	bool found;
+
+	/* Ending one wish may end others, so the walk starts again after each. */
+	do {
+		found = false;
+		LIST_EACH (at, &core->wishes) {
+			struct lock_wish *wish = LIST_ITEM(at, struct lock_wish, all);
+			if (wish->tag != tag || (wish->kind != WISH_ACQUIRE && wish->kind != WISH_UPGRADE))
+				continue;
+			snecki_core_give_up(core, wish, SNECK_ECANCELED, now_ns);
+			found = true;
+			n++;
+			break;
+		}
+	} while (found);
+	return n;
+}
+
+/* ---- Owners and the end -------------------------------------------------------------------------*/
+
+size_t snecki_core_owner_gone(struct lock_core *core, uint64_t owner, int64_t now_ns) {
+	size_t n = 0;
+
+	(void)now_ns;
+	for (struct map_node *node = NULL; (node = snecki_map_next(&core->entries, node));) {
+		struct lock_entry *entry = MAP_ITEM(node, struct lock_entry, by_name);
+		LIST_EACH (g, &entry->grants) {
+			struct lock_grant *grant = LIST_ITEM(g, struct lock_grant, in_entry);
+			LIST_EACH (h, &grant->holds) {
+				struct lock_hold *hold = LIST_ITEM(h, struct lock_hold, in_grant);
+				if (hold->owner != owner || !snecki_hold_live(hold))
+					continue;
+				n++;
+				if (hold->fixed_until_ns == NS_NEVER)
+					hold->fixed_until_ns = grant->valid_until_ns;
+			}
+			snecki_lease_arm(core, grant);
+		}
+	}
+	return n;
+}
+
+static void close_entry(struct lock_core *core, struct lock_entry *entry, int64_t now_ns) {
+	LIST_EACH (g, &entry->grants) {
+		struct lock_grant *grant = LIST_ITEM(g, struct lock_grant, in_entry);
+		LIST_EACH (h, &grant->holds) {
+			struct lock_hold *hold = LIST_ITEM(h, struct lock_hold, in_grant);
+			snecki_hold_detach(core, hold);
+		}
+		if (grant->state != GRANT_LEAVING)
+			snecki_grant_leave(core, grant, NULL, now_ns);
+	}
+}
+
+void snecki_core_close(struct lock_core *core, int64_t now_ns) {
+	core->closing = true;
+	while (!snecki_list_empty(&core->wishes)) {
+		struct lock_wish *wish = LIST_ITEM(core->wishes.next, struct lock_wish, all);
+		snecki_core_give_up(core, wish, SNECK_ECLOSED, now_ns);
+	}
+	for (struct map_node *node = NULL, *next; (next = snecki_map_next(&core->entries, node)); node = next)
+		close_entry(core, MAP_ITEM(next, struct lock_entry, by_name), now_ns);
+}
+
+bool snecki_core_idle(const struct lock_core *core) {
+	return core->calls_n == 0;
+}
+
+/* ---- The link -----------------------------------------------------------------------------------*/
+
+static void each_grant(struct lock_core *core, int64_t now_ns,
+        void (*visit)(struct lock_core *core, struct lock_grant *grant, int64_t now_ns)) {
+	struct map_node *next = snecki_map_next(&core->entries, NULL);
+
+	while (next) {
+		struct lock_entry *entry = MAP_ITEM(next, struct lock_entry, by_name);
+		next = snecki_map_next(&core->entries, next);
+		LIST_EACH (g, &entry->grants) {
+			struct lock_grant *grant = LIST_ITEM(g, struct lock_grant, in_entry);
+			visit(core, grant, now_ns);
+			snecki_lease_arm(core, grant);
+		}
+	}
+}
+
+/* What waits for a retry is due now. */
+static void retry_now(struct lock_core *core, struct lock_grant *grant, int64_t now_ns) {
+	(void)core;
+	if (grant->retry_at_ns != NS_NEVER)
+		grant->retry_at_ns = now_ns;
+	if (grant->state == GRANT_HELD)
+		grant->renew_at_ns = now_ns; /* the server may have lost it while we were apart */
+	if (grant->last_code && (grant->state == GRANT_QUEUED || grant->conv == CONV_UP_QUEUED))
+		grant->beat_at_ns = now_ns;
+}
+
+void snecki_core_connected(struct lock_core *core, int64_t now_ns) {
+	each_grant(core, now_ns, retry_now);
+}
+
+/* A grant may have been announced while nobody listened. */
+static void look_again(struct lock_core *core, struct lock_grant *grant, int64_t now_ns) {
+	(void)core;
+	if (grant->state == GRANT_QUEUED || grant->conv == CONV_UP_QUEUED)
+		grant->beat_at_ns = now_ns;
+}
+
+void snecki_core_subscribed(struct lock_core *core, int64_t now_ns) {
+	each_grant(core, now_ns, look_again);
+}
+
+/* ---- Time ---------------------------------------------------------------------------------------*/
+
+int64_t snecki_core_next_due(const struct lock_core *core) {
+	const struct heap_node *grant = snecki_heap_min(&core->timers);
+	const struct heap_node *wish = snecki_heap_min(&core->wish_timers);
+	int64_t due = grant ? grant->key : NS_NEVER;
+
+	return wish && wish->key < due ? wish->key : due;
+}
+
+void snecki_core_run(struct lock_core *core, int64_t now_ns) {
+	struct heap_node *node;
+
+	while ((node = snecki_heap_min(&core->wish_timers)) && node->key <= now_ns)
+		snecki_core_give_up(core, HEAP_ITEM(node, struct lock_wish, timer), SNECK_ETIMEDOUT, now_ns);
+	while ((node = snecki_heap_min(&core->timers)) && node->key <= now_ns) {
+		struct lock_grant *grant = HEAP_ITEM(node, struct lock_grant, timer);
+		struct lock_entry *entry = grant->entry;
+		snecki_heap_remove(&core->timers, node);
+		snecki_lease_timer(core, grant, now_ns); /* may drop the grant; arms it otherwise */
+		end_event(core, entry, now_ns);
+	}
+}
+
+void snecki_core_counters(const struct lock_core *core, struct lock_core_counters *ret) {
+	*ret = core->counters;
+	ret->holds = core->holds_n;
+}

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: MIT */
+/* The lock core: the lock table of one session, as a pure state machine.
+ *
+ * Events and the time go in (the functions below, each with `now_ns`), actions come out through
+ * the function table `lock_hooks`. No socket, no clock, no thread, no lock: the caller serializes
+ * all calls and carries the actions out. Hooks must not call back into the core.
+ *
+ * Terms
+ *   entry   one lock name of which this session holds or wants something
+ *   grant   one attempt on the server: asked for, queued, held, or being given back
+ *   hold    one acquisition of the program, attached to the grant that covers it
+ *   wish    one call of the program that the core will complete, exactly once
+ *   call    one request to the server, answered exactly once by snecki_core_reply
+ *
+ * A *shared* grant serves all renewed holds of the session that it is compatible with; writers of
+ * the session pass it on among themselves. A *private* grant (fixed lease, adopted) serves one hold
+ * and what its owner nests in it. Between grants the server decides, within one grant the core. */
+#ifndef SNECK_LOCK_CORE_H
+#define SNECK_LOCK_CORE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/heap.h"
+#include "base/list.h"
+#include "base/map.h"
+#include "lock/op.h"
+
+struct lock_core;
+struct lock_entry;
+struct lock_grant;
+struct lock_call;
+
+enum { LOCK_DETAIL_MAX = 256 };
+
+/* The numbers are those of sneck_state. */
+enum hold_state { HOLD_HELD = 1, HOLD_SUSPECT = 2, HOLD_LOST = 3, HOLD_BROKEN = 4 };
+
+/* In the program's handle. The core writes it, the caller reads it under the same serialization. */
+struct lock_hold {
+	struct list in_grant;
+	struct lock_entry *entry; /* NULL: not held (never was, or released) */
+	struct lock_grant *grant; /* NULL once lost */
+	uint64_t owner;
+	int64_t lease_ms;
+	int64_t fixed_until_ns; /* a fixed hold's own end; NS_NEVER when renewed */
+	uint64_t token;
+	char mode; /* 'R' or 'W' */
+	enum hold_state state;
+};
+
+enum wish_kind {
+	WISH_ACQUIRE,
+	WISH_UPGRADE,
+	WISH_RELEASE,
+	WISH_RENEW,
+	WISH_DOWNGRADE,
+	WISH_DETACH,
+	WISH_ADOPT
+};
+
+/* Filled by the caller up to `hold`; must stay in place until it is done. */
+struct lock_wish {
+	enum wish_kind kind;
+	char mode;   /* ACQUIRE: 'R' or 'W' */
+	bool fixed;  /* ACQUIRE, ADOPT */
+	bool prefer; /* ACQUIRE: preferred class */
+	bool nowait; /* ACQUIRE, UPGRADE: refuse rather than queue */
+	bool timed;  /* the core ends it at deadline_ns; else the caller gives it up itself */
+	uint64_t owner;
+	uint64_t tag;
+	int64_t lease_ms;
+	int64_t deadline_ns;
+	char id[LOCK_ID_MAX]; /* ADOPT: of what. DETACH: the result; the caller's dialect fills the old id in
+	                       */
+	struct lock_hold *hold;
+
+	/* The result. */
+	bool done;
+	int code;         /* 0 or SNECK_E… */
+	bool local_block; /* refused because of another owner in this session */
+	char holder_mode;
+	uint32_t ahead;
+	char holder[LOCK_HOLDER_MAX];
+	char detail[LOCK_DETAIL_MAX]; /* text behind a failure, or "" */
+	uint64_t new_attempt;         /* DETACH: the attempt that the id names */
+
+	/* The core's own. */
+	bool answered;    /* the server has said something about it */
+	struct list node; /* entry's queue, or none */
+	struct lock_entry *entry;
+	struct lock_grant *grant; /* private ask, upgrade, release …: the grant it is about */
+	struct lock_call *call;   /* the call whose reply completes it */
+	struct heap_node timer;
+	struct list all; /* core's list of unfinished wishes */
+};
+
+/* One request to the server. The caller's own `call_extra` bytes follow it. */
+struct lock_call {
+	struct lock_op op;
+	struct lock_entry *entry;
+	struct lock_grant *grant; /* NULL: nobody here cares for the answer any more */
+	struct lock_wish *ticket; /* the wish that this answer completes, or NULL */
+	struct list node;         /* grant's calls in flight */
+	bool watchdog;            /* a renewal that nobody asked for */
+};
+
+struct lock_hooks {
+	/* Carry the call out; exactly one snecki_core_reply follows, never from inside. */
+	void (*send)(void *ctx, struct lock_call *call, const char *name, size_t name_len);
+	/* The wish is done. Its memory is the caller's again. */
+	void (*complete)(void *ctx, struct lock_wish *wish);
+	/* hold->state has changed. */
+	void (*state)(void *ctx, struct lock_hold *hold);
+	/* An id for OP_RENAME of our own attempt. */
+	void (*own_id)(void *ctx, char mode, uint64_t attempt, char ret_id[LOCK_ID_MAX]);
+};
+
+struct lock_core_config {
+	const struct lock_hooks *hooks;
+	void *ctx;
+	size_t call_extra;
+	const char *session; /* shown as the holder when this session stands in its own way; borrowed */
+	int64_t wait_lease_ms;
+	int64_t beat_ms;
+	bool verify_grants;
+	uint64_t seed; /* spreads the renewals */
+};
+
+struct lock_core_counters {
+	uint64_t acquires, local_acquires, handovers, releases, refusals, renewals, renewal_failures;
+	uint64_t beats, grants_by_message, grants_by_beat, losses, resends;
+	uint64_t holds, waiters;
+};
+
+int snecki_core_new(const struct lock_core_config *config, struct lock_core **ret);
+void snecki_core_free(struct lock_core *core); /* drops everything; completes nothing */
+
+/* ---- The program's calls. Each completes `wish` through hooks->complete, perhaps at once. -------*/
+void snecki_core_acquire(
+        struct lock_core *core, const void *name, size_t name_len, struct lock_wish *wish, int64_t now_ns);
+void snecki_core_adopt(
+        struct lock_core *core, const void *name, size_t name_len, struct lock_wish *wish, int64_t now_ns);
+void snecki_core_upgrade(struct lock_core *core, struct lock_wish *wish, int64_t now_ns);
+void snecki_core_downgrade(struct lock_core *core, struct lock_wish *wish, int64_t now_ns);
+/* The hold is gone from the core when this returns, whatever becomes of the wish. */
+void snecki_core_release(struct lock_core *core, struct lock_wish *wish, int64_t now_ns);
+void snecki_core_renew(struct lock_core *core, struct lock_wish *wish, int64_t now_ns);
+void snecki_core_detach(struct lock_core *core, struct lock_wish *wish, int64_t now_ns);
+/* End a wish that is not done yet: SNECK_ETIMEDOUT, SNECK_ECANCELED, SNECK_ECLOSED. What it asked of
+ * the server is withdrawn in the background. A wish the server never answered ends as unknown. */
+void snecki_core_give_up(struct lock_core *core, struct lock_wish *wish, int code, int64_t now_ns);
+size_t snecki_core_cancel_tag(struct lock_core *core, uint64_t tag, int64_t now_ns);
+/* An owner (a thread) is no more: its holds are renewed no longer. Returns how many there were. */
+size_t snecki_core_owner_gone(struct lock_core *core, uint64_t owner, int64_t now_ns);
+/* Give everything back and end all wishes with SNECK_ECLOSED. snecki_core_idle tells when the server
+ * has answered. */
+void snecki_core_close(struct lock_core *core, int64_t now_ns);
+bool snecki_core_idle(const struct lock_core *core);
+
+/* ---- What comes from the server. ----------------------------------------------------------------*/
+/* `sent_ns`: taken before the request left (0: it never did). Frees the call. `detail` may be NULL. */
+void snecki_core_reply(struct lock_core *core, struct lock_call *call, const struct lock_outcome *outcome,
+        const char *detail, int64_t sent_ns, int64_t now_ns);
+void snecki_core_note(struct lock_core *core, const struct lock_note *note, int64_t now_ns);
+void snecki_core_connected(struct lock_core *core, int64_t now_ns);  /* commands flow (again) */
+void snecki_core_subscribed(struct lock_core *core, int64_t now_ns); /* messages flow (again) */
+
+/* ---- Time. --------------------------------------------------------------------------------------*/
+int64_t snecki_core_next_due(const struct lock_core *core); /* NS_NEVER: nothing to wait for */
+void snecki_core_run(struct lock_core *core, int64_t now_ns);
+/* Until when the hold is certainly ours; 0 when it is not. */
+int64_t snecki_hold_valid_until(const struct lock_hold *hold);
+
+void snecki_core_counters(const struct lock_core *core, struct lock_core_counters *ret);
+
+#endif

@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: MIT */
+/* One attempt on the server, from the first request to the last.
+ *
+ * An attempt is *unaccounted* when a request that could create it went unanswered because its
+ * connection broke: such a copy may arrive late. The grant keeps the list (`bury`), and its last
+ * message has the whole list buried, however the matter ends. A grant with a list is therefore
+ * never dropped, it leaves. On one connection order is kept, and a broken connection ends its calls
+ * in the order they were sent, so a release or cancel that is sent behind an unanswered request needs
+ * no burial: if it has to be sent again, the list is complete by then. */
+#include "lock/private.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <sneck/error.h>
+
+struct lock_grant *snecki_grant_new(
+        struct lock_core *core, struct lock_entry *entry, char mode, int64_t lease_ms) {
+	if (snecki_heap_reserve(&core->timers, core->grants_n + 1) < 0)
+		return NULL;
+	struct lock_grant *grant = calloc(1, sizeof *grant);
+	if (!grant)
+		return NULL;
+	grant->entry = entry;
+	grant->mode = mode;
+	grant->lease_ms = lease_ms;
+	grant->attempt = ++core->attempt_counter;
+	grant->by_attempt.grant = grant;
+	grant->by_conv.grant = grant;
+	grant->by_conv.conv = true;
+	grant->retry_at_ns = NS_NEVER;
+	grant->leave_until_ns = NS_NEVER;
+	snecki_list_init(&grant->calls);
+	snecki_list_init(&grant->holds);
+	snecki_list_append(&entry->grants, &grant->in_entry);
+	snecki_map_insert(&core->attempts, &grant->by_attempt.node, &grant->attempt, sizeof grant->attempt);
+	core->grants_n++;
+	return grant;
+}
+
+/* Calls in flight find nobody any more; whoever waits for one of them is told that it is over. */
+void snecki_grant_drop(struct lock_core *core, struct lock_grant *grant) {
+	LIST_EACH (c, &grant->calls) {
+		struct lock_call *call = LIST_ITEM(c, struct lock_call, node);
+		snecki_list_remove(&call->node);
+		if (call->watchdog)
+			core->renewals_inflight--;
+		call->grant = NULL;
+		if (call->ticket)
+			snecki_wish_finish(core, call->ticket, SNECK_ELOST, NULL);
+	}
+	if (grant->wish)
+		grant->wish->grant = NULL;
+	if (grant->ticket)
+		grant->ticket->grant = NULL;
+	if (grant->entry->pending == grant)
+		grant->entry->pending = NULL;
+	snecki_map_remove(&core->attempts, &grant->by_attempt.node);
+	if (grant->conv_attempt)
+		snecki_map_remove(&core->attempts, &grant->by_conv.node);
+	snecki_heap_remove(&core->timers, &grant->timer);
+	snecki_list_remove(&grant->in_entry);
+	core->grants_n--;
+	free(grant);
+}
+
+uint64_t snecki_grant_begin_conv(struct lock_core *core, struct lock_grant *grant, enum conv_state conv) {
+	grant->conv = conv;
+	grant->conv_attempt = ++core->attempt_counter;
+	snecki_map_insert(
+	        &core->attempts, &grant->by_conv.node, &grant->conv_attempt, sizeof grant->conv_attempt);
+	return grant->conv_attempt;
+}
+
+void snecki_grant_end_conv(struct lock_core *core, struct lock_grant *grant) {
+	grant->conv = CONV_NONE;
+	grant->retry_at_ns = NS_NEVER;
+	if (!grant->conv_attempt)
+		return;
+	snecki_map_remove(&core->attempts, &grant->by_conv.node);
+	grant->conv_attempt = 0;
+}
+
+void snecki_grant_rename(struct lock_core *core, struct lock_grant *grant) {
+	uint64_t attempt = grant->conv_attempt;
+
+	snecki_grant_end_conv(core, grant);
+	snecki_map_remove(&core->attempts, &grant->by_attempt.node);
+	grant->attempt = attempt;
+	snecki_map_insert(&core->attempts, &grant->by_attempt.node, &grant->attempt, sizeof grant->attempt);
+}
+
+void snecki_grant_bury(struct lock_grant *grant, uint64_t attempt) {
+	for (size_t i = 0; i < grant->bury_n; i++)
+		if (grant->bury[i] == attempt)
+			return;
+	if (grant->bury_n == LOCK_BURY_MAX) {
+		/* The oldest is the least likely to be still on its way. */
+		memmove(grant->bury, grant->bury + 1, (LOCK_BURY_MAX - 1) * sizeof grant->bury[0]);
+		grant->bury_n--;
+	}
+	grant->bury[grant->bury_n++] = attempt;
+}
+
+/* ---- Requests -----------------------------------------------------------------------------------*/
+
+struct lock_call *snecki_call_new(
+        struct lock_core *core, struct lock_entry *entry, struct lock_grant *grant, enum lock_op_kind kind) {
+	struct lock_call *call = calloc(1, sizeof *call + core->config.call_extra);
+
+	if (!call)
+		return NULL;
+	call->entry = entry;
+	call->grant = grant;
+	call->op.kind = kind;
+	call->op.wait_lease_ms = core->config.wait_lease_ms;
+	snecki_list_init(&call->node);
+	if (grant) {
+		call->op.mode = grant->mode;
+		call->op.attempt = grant->attempt;
+		call->op.lease_ms = grant->lease_ms;
+		if (grant->token > grant->server_token)
+			call->op.last_token = grant->token;
+		snecki_list_append(&grant->calls, &call->node);
+	}
+	return call;
+}
+
+void snecki_call_send(struct lock_core *core, struct lock_call *call) {
+	call->entry->calls++;
+	core->calls_n++;
+	core->config.hooks->send(core->config.ctx, call, call->entry->name, call->entry->name_len);
+}
+
+static bool owner_holds(const struct lock_grant *grant, uint64_t owner) {
+	LIST_EACH (h, &grant->holds)
+		if (LIST_ITEM(h, struct lock_hold, in_grant)->owner == owner)
+			return true;
+	return false;
+}
+
+/* The session's other held attempts: those in which `owner` holds something (0: all). */
+size_t snecki_grant_own_list(
+        const struct lock_entry *entry, const struct lock_grant *except, uint64_t owner, uint64_t *own) {
+	size_t n = 0;
+
+	LIST_EACH (g, &entry->grants) {
+		const struct lock_grant *grant = LIST_ITEM(g, struct lock_grant, in_entry);
+		if (grant == except || grant->state != GRANT_HELD || n == LOCK_OWN_MAX)
+			continue;
+		if (owner == 0 || owner_holds(grant, owner))
+			own[n++] = grant->attempt;
+	}
+	return n;
+}
+
+/* Sends the acquire (or the adoption), the first time or again. */
+bool snecki_grant_ask(struct lock_core *core, struct lock_grant *grant) {
+	bool adopt = grant->foreign_id[0] != '\0';
+	struct lock_call *call = snecki_call_new(core, grant->entry, grant, adopt ? OP_RENAME : OP_ACQUIRE);
+
+	if (!call)
+		return false;
+	call->op.queue = grant->queue_flag;
+	call->op.prefer = grant->prefer;
+	if (adopt)
+		memcpy(call->op.foreign_id, grant->foreign_id, sizeof call->op.foreign_id);
+	else if (grant->private_ && grant->wish)
+		call->op.own_n = snecki_grant_own_list(grant->entry, grant, grant->wish->owner, call->op.own);
+	grant->state = GRANT_ASKED;
+	snecki_call_send(core, call);
+	return true;
+}
+
+/* The heartbeat of a waiter, or the claim of what a message has granted. */
+void snecki_grant_beat(struct lock_core *core, struct lock_grant *grant, int64_t now_ns) {
+	if (grant->beating)
+		return;
+	grant->beat_at_ns = now_ns + core->config.beat_ms * NS_PER_MS;
+	struct lock_call *call = snecki_call_new(core, grant->entry, grant, OP_BEAT);
+	if (!call)
+		return; /* the next beat tries again */
+	if (grant->conv == CONV_UP_QUEUED) {
+		call->op.mode = 'W';
+		call->op.old = grant->attempt;
+		call->op.attempt = grant->conv_attempt;
+	}
+	grant->beating = true;
+	core->counters.beats++;
+	snecki_call_send(core, call);
+}
+
+void snecki_grant_advance(struct lock_core *core, struct lock_entry *entry) {
+	if (entry->advancing)
+		return;
+	struct lock_call *call = snecki_call_new(core, entry, NULL, OP_ADVANCE);
+	if (!call)
+		return; /* any waiter's beat advances as well */
+	entry->advancing = true;
+	snecki_call_send(core, call);
+}
+
+/* ---- Leaving ------------------------------------------------------------------------------------*/
+
+void snecki_grant_send_leave(struct lock_core *core, struct lock_grant *grant, int64_t now_ns) {
+	struct lock_call *call = snecki_call_new(core, grant->entry, grant, grant->leave_op);
+
+	if (!call) {
+		grant->retry_at_ns = now_ns + RETRY_NS;
+		return;
+	}
+	call->op.bury_n = grant->bury_n;
+	memcpy(call->op.bury, grant->bury, grant->bury_n * sizeof grant->bury[0]);
+	call->op.shrink_expiry = grant->lease_ms > 60000;
+	snecki_call_send(core, call);
+}
+
+/* Give the attempt back: release what is held, cancel what is only asked for. `ticket` waits for
+ * the server's word. No hold may be attached any more. */
+void snecki_grant_leave(
+        struct lock_core *core, struct lock_grant *grant, struct lock_wish *ticket, int64_t now_ns) {
+	int64_t linger_ms =
+	        grant->lease_ms > core->config.wait_lease_ms ? grant->lease_ms : core->config.wait_lease_ms;
+
+	if (grant->entry->pending == grant)
+		grant->entry->pending = NULL;
+	if (grant->wish) {
+		grant->wish->grant = NULL;
+		grant->wish = NULL;
+	}
+	grant->leave_op = grant->state == GRANT_HELD ? OP_RELEASE : OP_CANCEL;
+	grant->renew_first = false;
+	if (grant->bury_n && linger_ms < 60000)
+		linger_ms = 60000;
+	grant->leave_until_ns = now_ns + linger_ms * NS_PER_MS + LEAVE_EXTRA_NS;
+	grant->retry_at_ns = NS_NEVER;
+	grant->state = GRANT_LEAVING;
+	if (ticket) {
+		grant->ticket = ticket;
+		ticket->grant = grant;
+	}
+	snecki_grant_send_leave(core, grant, now_ns);
+	snecki_lease_arm(core, grant);
+}

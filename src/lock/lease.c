@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: MIT */
+/* How long a grant lasts, and what becomes of its holds.
+ *
+ * A grant is valid until `time before sending + lease - margin`; nothing here ever uses the time of
+ * a reply, except to learn that the server's clock ran ahead. HELD turns to SUSPECT when half of
+ * the lease has gone without a confirmed renewal, and to LOST when the validity ends or the server
+ * says so; LOST never turns back. Renewals keep an absolute pace of a third of the lease. */
+#include "lock/private.h"
+
+#include <sneck/error.h>
+
+int64_t snecki_margin_ms(int64_t lease_ms) {
+	int64_t percent = lease_ms / 100;
+	return percent > 2 ? percent : 2;
+}
+
+bool snecki_hold_live(const struct lock_hold *hold) {
+	return hold->grant && hold->state <= HOLD_SUSPECT;
+}
+
+int64_t snecki_hold_valid_until(const struct lock_hold *hold) {
+	if (!snecki_hold_live(hold))
+		return 0;
+	int64_t until = hold->grant->valid_until_ns;
+	return hold->fixed_until_ns < until ? hold->fixed_until_ns : until;
+}
+
+bool snecki_grant_empty(const struct lock_grant *grant) {
+	return snecki_list_empty(&grant->holds);
+}
+
+bool snecki_grant_renewed(const struct lock_grant *grant) {
+	LIST_EACH (h, &grant->holds) {
+		const struct lock_hold *hold = LIST_ITEM(h, struct lock_hold, in_grant);
+		if (hold->fixed_until_ns == NS_NEVER)
+			return true;
+	}
+	return grant->renew_first;
+}
+
+static void set_state(struct lock_core *core, struct lock_hold *hold, enum hold_state state) {
+	if (hold->state == state || hold->state >= HOLD_LOST)
+		return;
+	hold->state = state;
+	if (state >= HOLD_LOST)
+		core->counters.losses++;
+	core->config.hooks->state(core->config.ctx, hold);
+}
+
+/* The hold is lost; the handle stays the program's until it releases it. */
+static void lose_hold(struct lock_core *core, struct lock_hold *hold, enum hold_state how) {
+	snecki_list_remove(&hold->in_grant);
+	hold->grant = NULL;
+	hold->entry = NULL;
+	core->holds_n--;
+	set_state(core, hold, how);
+}
+
+void snecki_lease_lose(
+        struct lock_core *core, struct lock_grant *grant, enum hold_state how, int64_t now_ns) {
+	int code = how == HOLD_BROKEN ? SNECK_EBROKEN : SNECK_ELOST;
+
+	LIST_EACH (h, &grant->holds)
+		lose_hold(core, LIST_ITEM(h, struct lock_hold, in_grant), how);
+	if (grant->wish)
+		snecki_wish_finish(core, grant->wish, code, NULL);
+	if (grant->ticket)
+		snecki_wish_finish(core, grant->ticket, code, NULL);
+	snecki_grant_end_conv(core, grant);
+	if (grant->bury_n) /* a late copy of a request must not bring it back */
+		snecki_grant_leave(core, grant, NULL, now_ns);
+	else
+		snecki_grant_drop(core, grant);
+}
+
+void snecki_lease_suspect(struct lock_core *core, struct lock_grant *grant, bool suspect) {
+	if (grant->suspect == suspect)
+		return;
+	grant->suspect = suspect;
+	LIST_EACH (h, &grant->holds)
+		set_state(core, LIST_ITEM(h, struct lock_hold, in_grant), suspect ? HOLD_SUSPECT : HOLD_HELD);
+}
+
+void snecki_lease_wanted(struct lock_core *core, struct lock_grant *grant, bool wanted, int64_t now_ns) {
+	(void)core;
+	if (wanted && !grant->wanted) {
+		grant->wanted_ns = now_ns;
+		grant->handovers = 0;
+	}
+	grant->wanted = wanted;
+}
+
+/* ---- Confirmation -------------------------------------------------------------------------------*/
+
+void snecki_lease_confirm(struct lock_core *core, struct lock_grant *grant,
+        const struct lock_outcome *outcome, int64_t lease_ms, int64_t sent_ns, int64_t now_ns) {
+	int64_t valid = sent_ns + (lease_ms - snecki_margin_ms(lease_ms)) * NS_PER_MS;
+
+	if (valid > grant->valid_until_ns)
+		grant->valid_until_ns = valid;
+	grant->confirmed_ns = sent_ns;
+	grant->server_deadline_ms = outcome->deadline_ms;
+	grant->claimed = true;
+	grant->last_code = 0;
+	if (grant->valid_until_ns > now_ns)
+		snecki_lease_suspect(core, grant, false);
+}
+
+static int64_t interval_ns(const struct lock_grant *grant) {
+	return grant->lease_ms * NS_PER_MS / 3;
+}
+
+/* Spread over the last fifth of the interval, so that grants taken together are not renewed together. */
+static int64_t spread_ns(struct lock_core *core, int64_t interval) {
+	core->rng = core->rng * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+	return (int64_t)((core->rng >> 33) % (uint64_t)(interval / 5 + 1));
+}
+
+void snecki_lease_held(struct lock_core *core, struct lock_grant *grant, int64_t now_ns) {
+	int64_t interval = interval_ns(grant);
+
+	(void)now_ns;
+	grant->state = GRANT_HELD;
+	grant->fresh = true;
+	grant->suspect = false;
+	grant->renew_at_ns = grant->confirmed_ns + interval - spread_ns(core, interval);
+	grant->retry_at_ns = NS_NEVER;
+}
+
+static int64_t suspect_at(const struct lock_grant *grant) {
+	return grant->valid_until_ns - grant->lease_ms * NS_PER_MS / 2;
+}
+
+static int64_t earliest(int64_t a, int64_t b) {
+	return a < b ? a : b;
+}
+
+static int64_t held_due(const struct lock_grant *grant) {
+	int64_t due = grant->valid_until_ns;
+
+	LIST_EACH (h, &grant->holds)
+		due = earliest(due, LIST_ITEM(h, struct lock_hold, in_grant)->fixed_until_ns);
+	if (snecki_grant_renewed(grant)) {
+		if (!grant->renewing)
+			due = earliest(due, grant->renew_at_ns);
+		if (!grant->suspect)
+			due = earliest(due, suspect_at(grant));
+	}
+	if ((!grant->claimed || grant->conv == CONV_UP_QUEUED) && !grant->beating)
+		due = earliest(due, grant->beat_at_ns);
+	return earliest(due, grant->retry_at_ns);
+}
+
+void snecki_lease_arm(struct lock_core *core, struct lock_grant *grant) {
+	int64_t due = NS_NEVER;
+
+	switch (grant->state) {
+	case GRANT_ASKED:
+		due = grant->retry_at_ns;
+		break;
+	case GRANT_QUEUED:
+		due = grant->beating ? NS_NEVER : grant->beat_at_ns;
+		break;
+	case GRANT_HELD:
+		due = held_due(grant);
+		break;
+	case GRANT_LEAVING:
+		due = earliest(grant->retry_at_ns, grant->leave_until_ns);
+		break;
+	}
+	if (due == NS_NEVER)
+		snecki_heap_remove(&core->timers, &grant->timer);
+	else if (snecki_heap_has(&grant->timer))
+		snecki_heap_update(&core->timers, &grant->timer, due);
+	else
+		(void)snecki_heap_insert(&core->timers, &grant->timer, due); /* room was reserved */
+}
+
+/* ---- Renewal ------------------------------------------------------------------------------------*/
+
+/* `ticket`: the explicit renewal that waits for this answer; NULL: the watchdog. */
+void snecki_lease_renew(
+        struct lock_core *core, struct lock_grant *grant, struct lock_wish *ticket, int64_t lease_ms) {
+	struct lock_call *call = snecki_call_new(core, grant->entry, grant, OP_RENEW);
+
+	if (!call) {
+		if (ticket)
+			snecki_wish_finish(core, ticket, SNECK_ENOMEM, NULL);
+		return;
+	}
+	call->op.lease_ms = lease_ms;
+	if (ticket) {
+		call->ticket = ticket;
+		ticket->call = call;
+	} else {
+		call->watchdog = true;
+		grant->renewing = true;
+		core->renewals_inflight++;
+	}
+	snecki_call_send(core, call);
+}
+
+static void renew_due(struct lock_core *core, struct lock_grant *grant, int64_t now_ns) {
+	if (grant->conv == CONV_DOWN || grant->conv == CONV_DETACH ||
+	        core->renewals_inflight >= RENEW_INFLIGHT_MAX) {
+		grant->renew_at_ns =
+		        now_ns +
+		        NS_PER_MS; /* soon: the answer in flight lengthens the lease, or makes room */
+		return;
+	}
+	/* The next one by the pace; a failure moves it closer. */
+	do
+		grant->renew_at_ns += interval_ns(grant);
+	while (grant->renew_at_ns <= now_ns);
+	snecki_lease_renew(core, grant, NULL, grant->lease_ms);
+}
+
+static void expire_fixed(struct lock_core *core, struct lock_grant *grant, int64_t now_ns) {
+	bool any = false;
+
+	LIST_EACH (h, &grant->holds) {
+		struct lock_hold *hold = LIST_ITEM(h, struct lock_hold, in_grant);
+		if (hold->fixed_until_ns <= now_ns) {
+			lose_hold(core, hold, HOLD_LOST);
+			any = true;
+		}
+	}
+	if (any)
+		snecki_grant_settle(core, grant, NULL, now_ns);
+}
+
+static void held_timer(struct lock_core *core, struct lock_grant *grant, int64_t now_ns) {
+	if (now_ns >= grant->valid_until_ns) {
+		snecki_lease_lose(core, grant, HOLD_LOST, now_ns);
+		return;
+	}
+	if (snecki_grant_renewed(grant)) {
+		if (now_ns >= suspect_at(grant))
+			snecki_lease_suspect(core, grant, true);
+		if (!grant->renewing && now_ns >= grant->renew_at_ns)
+			renew_due(core, grant, now_ns);
+	}
+	if ((!grant->claimed || grant->conv == CONV_UP_QUEUED) && !grant->beating &&
+	        now_ns >= grant->beat_at_ns)
+		snecki_grant_beat(core, grant, now_ns);
+	if (now_ns >= grant->retry_at_ns) {
+		grant->retry_at_ns = NS_NEVER;
+		snecki_conv_resend(core, grant, now_ns);
+	}
+	snecki_lease_arm(core, grant);
+	expire_fixed(core, grant, now_ns); /* last: it may let go of the grant */
+}
+
+void snecki_lease_timer(struct lock_core *core, struct lock_grant *grant, int64_t now_ns) {
+	switch (grant->state) {
+	case GRANT_ASKED:
+		if (now_ns >= grant->retry_at_ns) {
+			grant->retry_at_ns = NS_NEVER;
+			if (!snecki_grant_ask(core, grant))
+				grant->retry_at_ns = now_ns + RETRY_NS;
+		}
+		snecki_lease_arm(core, grant);
+		return;
+	case GRANT_QUEUED:
+		snecki_grant_beat(core, grant, now_ns);
+		snecki_lease_arm(core, grant);
+		return;
+	case GRANT_HELD:
+		held_timer(core, grant, now_ns);
+		return;
+	case GRANT_LEAVING:
+		if (now_ns >= grant->leave_until_ns) {
+			if (grant->ticket)
+				snecki_wish_finish(core, grant->ticket, SNECK_EUNKNOWN, NULL);
+			snecki_grant_drop(core, grant);
+			return;
+		}
+		grant->retry_at_ns = NS_NEVER;
+		snecki_grant_send_leave(core, grant, now_ns);
+		snecki_lease_arm(core, grant);
+		return;
+	}
+}
+
+/* ---- The server's clock -------------------------------------------------------------------------*/
+
+static void clock_jumped(struct lock_core *core, int64_t ahead_ns, int64_t now_ns) {
+	for (struct map_node *node = NULL; (node = snecki_map_next(&core->entries, node));) {
+		struct lock_entry *entry = MAP_ITEM(node, struct lock_entry, by_name);
+		LIST_EACH (g, &entry->grants) {
+			struct lock_grant *grant = LIST_ITEM(g, struct lock_grant, in_entry);
+			if (grant->state != GRANT_HELD ||
+			        ahead_ns <= snecki_margin_ms(grant->lease_ms) * NS_PER_MS)
+				continue;
+			grant->valid_until_ns -= ahead_ns;
+			grant->renew_at_ns = now_ns;
+			snecki_lease_suspect(core, grant, true);
+			snecki_lease_arm(core, grant);
+		}
+	}
+}
+
+void snecki_lease_clock(
+        struct lock_core *core, const struct lock_outcome *outcome, int64_t sent_ns, int64_t now_ns) {
+	if (outcome->server_us <= 0 || sent_ns <= 0)
+		return;
+	if (core->clock_server_us) {
+		int64_t server_ns = (outcome->server_us - core->clock_server_us) * 1000;
+		int64_t ahead_ns = server_ns - (now_ns - core->clock_sent_ns);
+		if (ahead_ns > 2 * NS_PER_MS)
+			clock_jumped(core, ahead_ns, now_ns);
+	}
+	core->clock_server_us = outcome->server_us;
+	core->clock_sent_ns = sent_ns;
+}

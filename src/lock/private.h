@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: MIT */
+/* What the files of the lock core share. See core.h for the terms. */
+#ifndef SNECK_LOCK_PRIVATE_H
+#define SNECK_LOCK_PRIVATE_H
+
+#include "base/clock.h"
+#include "lock/core.h"
+
+enum {
+	HANDOVER_MAX = 16,     /* times a wanted lock is passed on within the session */
+	HANDOVER_NS = 5000000, /* and for how long */
+	RENEW_INFLIGHT_MAX = 256,
+	RETRY_NS = 100000000, /* "not now" from the server: ask again after this */
+	LEAVE_EXTRA_NS = 1000000000
+};
+
+enum grant_state {
+	GRANT_ASKED,  /* an acquire (or adopt) is unanswered */
+	GRANT_QUEUED, /* waits in the server's queue */
+	GRANT_HELD,
+	GRANT_LEAVING /* release or cancel is unanswered; no hold and no wish depends on it */
+};
+
+/* A conversion of a held grant to another attempt. */
+enum conv_state {
+	CONV_NONE,
+	CONV_UP_ASKED,  /* upgrade unanswered */
+	CONV_UP_QUEUED, /* the upgrader waits on the server */
+	CONV_UP_LOCAL,  /* WRITE is ours; other owners here still read */
+	CONV_UP_CANCEL, /* the upgrade was given up; the cancel is unanswered */
+	CONV_DOWN,      /* downgrade unanswered */
+	CONV_DETACH     /* rename for a detach unanswered */
+};
+
+/* Finds the grant of an attempt that a message names. */
+struct attempt_ref {
+	struct map_node node;
+	struct lock_grant *grant;
+	bool conv; /* the attempt is the one that the grant is being converted to */
+};
+
+struct lock_grant {
+	struct list in_entry;
+	struct lock_entry *entry;
+	struct attempt_ref by_attempt;
+	struct attempt_ref by_conv;
+	struct heap_node timer;
+	struct list calls; /* in flight */
+	struct list holds;
+	enum grant_state state;
+	enum conv_state conv;
+	char mode;
+	bool private_;
+	bool fresh; /* granted, and nobody has used it yet */
+	bool suspect;
+	bool wanted;   /* another session waits for it */
+	bool early;    /* a grant message came before the answer that would have said "waiting" */
+	bool renewing; /* a renewal of the watchdog is in flight */
+	bool beating;
+	bool release_after_conv; /* the last hold went while a conversion was unanswered */
+	bool resent_leave;       /* an earlier copy of the release may have run */
+	bool claimed;            /* the server has confirmed the grant to us */
+	bool renew_first;        /* kept for a local wish until a renewal has come back */
+	bool keep_old;           /* CONV_DETACH: other holds stay on the old attempt */
+	bool queue_flag;         /* the ask may join the queue */
+	bool prefer;
+	uint64_t attempt;
+	uint64_t conv_attempt;
+	int64_t lease_ms;
+	uint64_t token;        /* last token known of the lock under this grant */
+	uint64_t token_seen;   /* last token before the grant: a message must exceed it */
+	uint64_t server_token; /* the token that the server's next answer must carry, reports of ours apart */
+	int64_t server_deadline_ms;
+	int64_t valid_until_ns;
+	int64_t confirmed_ns; /* sent_ns of the last confirmed acquire, claim or renew */
+	int64_t beat_valid_ns;
+	int64_t renew_at_ns;
+	int64_t beat_at_ns;
+	int64_t retry_at_ns;
+	int64_t leave_until_ns;
+	int64_t wanted_ns;
+	unsigned handovers;       /* since it was wanted */
+	struct lock_wish *wish;   /* the private ask, or adopt, or the unfinished conversion */
+	struct lock_wish *ticket; /* the release that waits for the server's word */
+	enum lock_op_kind leave_op;
+	int last_code; /* the last refusal that was no answer to the question (not now, no link) */
+	char detail[LOCK_DETAIL_MAX]; /* its text */
+	char foreign_id[LOCK_ID_MAX]; /* adopt */
+	size_t bury_n;
+	uint64_t bury[LOCK_BURY_MAX];
+};
+
+struct lock_entry {
+	struct map_node by_name;
+	struct list grants;
+	struct list queue;          /* wishes for shared grants, in local order */
+	struct lock_grant *pending; /* the shared grant that is asked for or queued, or NULL */
+	size_t calls;               /* in flight; they keep the entry alive */
+	bool advancing;             /* an OP_ADVANCE is in flight */
+	bool local_holder;          /* the last refusal came from this session itself */
+	char holder[LOCK_HOLDER_MAX];
+	char holder_mode;
+	uint32_t ahead;
+	size_t name_len;
+	char name[];
+};
+
+struct lock_core {
+	struct lock_core_config config;
+	struct map entries;
+	struct map attempts;
+	struct heap timers; /* grants */
+	struct heap wish_timers;
+	struct list wishes;
+	size_t grants_n, wishes_n, calls_n, holds_n;
+	unsigned renewals_inflight;
+	uint64_t attempt_counter;
+	uint64_t rng;
+	bool closing;
+	/* The last answer's clock reading, to notice that the server's clock ran ahead. */
+	int64_t clock_server_us, clock_sent_ns;
+	struct lock_core_counters counters;
+};
+
+/* core.c */
+struct lock_entry *snecki_entry_get(struct lock_core *core, const void *name, size_t name_len, bool create);
+void snecki_entry_settle(
+        struct lock_core *core, struct lock_entry *entry); /* frees it when nothing is left */
+void snecki_wish_begin(struct lock_core *core, struct lock_wish *wish, struct lock_entry *entry);
+void snecki_wish_finish(struct lock_core *core, struct lock_wish *wish, int code, const char *detail);
+void snecki_wish_refuse(struct lock_core *core, struct lock_wish *wish, int code); /* with the holder */
+
+/* grant.c: one attempt on the server */
+struct lock_grant *snecki_grant_new(
+        struct lock_core *core, struct lock_entry *entry, char mode, int64_t lease_ms);
+void snecki_grant_drop(struct lock_core *core, struct lock_grant *grant);
+void snecki_grant_rename(struct lock_core *core, struct lock_grant *grant); /* conv_attempt becomes attempt */
+uint64_t snecki_grant_begin_conv(struct lock_core *core, struct lock_grant *grant, enum conv_state conv);
+void snecki_grant_end_conv(struct lock_core *core, struct lock_grant *grant);
+void snecki_grant_bury(struct lock_grant *grant, uint64_t attempt);
+/* NULL: out of memory; the caller's state is unchanged. */
+struct lock_call *snecki_call_new(
+        struct lock_core *core, struct lock_entry *entry, struct lock_grant *grant, enum lock_op_kind kind);
+void snecki_call_send(struct lock_core *core, struct lock_call *call);
+bool snecki_grant_ask(struct lock_core *core, struct lock_grant *grant);
+void snecki_grant_beat(struct lock_core *core, struct lock_grant *grant, int64_t now_ns);
+void snecki_grant_leave(
+        struct lock_core *core, struct lock_grant *grant, struct lock_wish *ticket, int64_t now_ns);
+void snecki_grant_send_leave(struct lock_core *core, struct lock_grant *grant, int64_t now_ns);
+void snecki_grant_advance(struct lock_core *core, struct lock_entry *entry);
+size_t snecki_grant_own_list(
+        const struct lock_entry *entry, const struct lock_grant *except, uint64_t owner, uint64_t *own);
+
+/* lease.c: how long, and what becomes of the holds */
+int64_t snecki_margin_ms(int64_t lease_ms);
+void snecki_lease_confirm(struct lock_core *core, struct lock_grant *grant,
+        const struct lock_outcome *outcome, int64_t lease_ms, int64_t sent_ns, int64_t now_ns);
+void snecki_lease_held(
+        struct lock_core *core, struct lock_grant *grant, int64_t now_ns); /* starts the watchdog */
+void snecki_lease_arm(struct lock_core *core, struct lock_grant *grant);   /* sets the timer */
+void snecki_lease_renew(
+        struct lock_core *core, struct lock_grant *grant, struct lock_wish *ticket, int64_t lease_ms);
+void snecki_lease_lose(struct lock_core *core, struct lock_grant *grant, enum hold_state how, int64_t now_ns);
+void snecki_lease_suspect(struct lock_core *core, struct lock_grant *grant, bool suspect);
+void snecki_lease_wanted(struct lock_core *core, struct lock_grant *grant, bool wanted, int64_t now_ns);
+void snecki_lease_clock(
+        struct lock_core *core, const struct lock_outcome *outcome, int64_t sent_ns, int64_t now_ns);
+void snecki_lease_timer(struct lock_core *core, struct lock_grant *grant, int64_t now_ns);
+bool snecki_grant_renewed(const struct lock_grant *grant);
+bool snecki_hold_live(const struct lock_hold *hold);
+bool snecki_grant_empty(const struct lock_grant *grant); /* no hold that counts */
+
+/* queue.c: wishes of this session among themselves */
+void snecki_pump(struct lock_core *core, struct lock_entry *entry, int64_t now_ns);
+void snecki_queue_granted(struct lock_core *core, struct lock_grant *grant, int64_t now_ns);
+void snecki_queue_fail(struct lock_core *core, struct lock_grant *grant, int code, const char *detail);
+void snecki_queue_refuse_nowait(struct lock_core *core, struct lock_entry *entry);
+void snecki_hold_attach(struct lock_core *core, struct lock_grant *grant, struct lock_wish *wish,
+        uint64_t token, int64_t now_ns);
+void snecki_hold_detach(struct lock_core *core, struct lock_hold *hold);
+void snecki_grant_settle(
+        struct lock_core *core, struct lock_grant *grant, struct lock_wish *ticket, int64_t now_ns);
+
+/* convert.c */
+void snecki_conv_reply(struct lock_core *core, struct lock_grant *grant, struct lock_call *call,
+        const struct lock_outcome *outcome, const char *detail, int64_t sent_ns, int64_t now_ns);
+void snecki_conv_granted(struct lock_core *core, struct lock_grant *grant, int64_t now_ns);
+void snecki_conv_try_finish(struct lock_core *core, struct lock_entry *entry, int64_t now_ns);
+void snecki_conv_give_up(struct lock_core *core, struct lock_wish *wish, int64_t now_ns);
+void snecki_conv_resend(struct lock_core *core, struct lock_grant *grant, int64_t now_ns);
+bool snecki_conv_downgrade(struct lock_core *core, struct lock_grant *grant, struct lock_wish *ticket);
+void snecki_conv_upgrade(struct lock_core *core, struct lock_wish *wish, int64_t now_ns);
+
+#endif

@@ -1,0 +1,461 @@
+/* SPDX-License-Identifier: MIT */
+/* The session's own wishes among themselves: re-entry, sharing, the local queue, passing on.
+ *
+ * Only the head of the queue is ever asked for on the server, so a session with a hundred waiting
+ * threads takes one place in the server's queue. A grant that is no longer used goes to the next
+ * local wish while no other session wants the lock, or within a bound of times and time when one
+ * does; otherwise back to the server. The queue is served strictly in order. */
+#include "lock/private.h"
+
+#include <string.h>
+
+#include <sneck/error.h>
+
+static struct lock_wish *head_of(const struct lock_entry *entry) {
+	return snecki_list_empty(&entry->queue) ? NULL : LIST_ITEM(entry->queue.next, struct lock_wish, node);
+}
+
+/* ---- Holds --------------------------------------------------------------------------------------*/
+
+void snecki_hold_attach(struct lock_core *core, struct lock_grant *grant, struct lock_wish *wish,
+        uint64_t token, int64_t now_ns) {
+	struct lock_hold *hold = wish->hold;
+	bool first = snecki_grant_empty(grant);
+
+	hold->entry = grant->entry;
+	hold->grant = grant;
+	hold->owner = wish->owner;
+	hold->mode = wish->mode;
+	hold->lease_ms = wish->lease_ms;
+	hold->token = token;
+	hold->state = grant->suspect ? HOLD_SUSPECT : HOLD_HELD;
+	hold->fixed_until_ns = NS_NEVER;
+	if (wish->fixed && first && grant->private_)
+		hold->fixed_until_ns = grant->valid_until_ns;
+	else if (wish->fixed)
+		hold->fixed_until_ns =
+		        now_ns + (wish->lease_ms - snecki_margin_ms(wish->lease_ms)) * NS_PER_MS;
+	else if (wish->lease_ms > grant->lease_ms) {
+		grant->lease_ms = wish->lease_ms;
+		grant->renew_at_ns = now_ns;
+	}
+	snecki_list_append(&grant->holds, &hold->in_grant);
+	core->holds_n++;
+	grant->fresh = grant->fresh && wish->mode == 'R'; /* one writer, or all the readers in a row */
+	snecki_lease_arm(core, grant);
+}
+
+void snecki_hold_detach(struct lock_core *core, struct lock_hold *hold) {
+	if (hold->grant) {
+		snecki_list_remove(&hold->in_grant);
+		core->holds_n--;
+	}
+	hold->grant = NULL;
+	hold->entry = NULL;
+}
+
+static struct lock_hold *find_hold(const struct lock_entry *entry, uint64_t owner, char mode) {
+	LIST_EACH (g, &entry->grants) {
+		const struct lock_grant *grant = LIST_ITEM(g, struct lock_grant, in_entry);
+		if (grant->state != GRANT_HELD || grant->conv == CONV_DETACH)
+			continue;
+		LIST_EACH (h, &grant->holds) {
+			struct lock_hold *hold = LIST_ITEM(h, struct lock_hold, in_grant);
+			if (hold->owner == owner && hold->mode == mode)
+				return hold;
+		}
+	}
+	return NULL;
+}
+
+static bool has_write_hold(const struct lock_grant *grant) {
+	LIST_EACH (h, &grant->holds)
+		if (LIST_ITEM(h, struct lock_hold, in_grant)->mode == 'W')
+			return true;
+	return false;
+}
+
+/* ---- Serving from what the session holds --------------------------------------------------------*/
+
+/* What a newcomer asks for of an older grant: half of its lease. Less, and it is renewed first. */
+static bool long_enough(const struct lock_grant *grant, const struct lock_wish *wish, int64_t now_ns) {
+	return grant->valid_until_ns - now_ns >= wish->lease_ms * NS_PER_MS / 2;
+}
+
+/* A local number may be used only while no later grant of the server could repeat it. */
+static bool token_in_reach(const struct lock_grant *grant) {
+	return grant->token + 1 < (uint64_t)grant->server_deadline_ms * 1000;
+}
+
+static void renew_before_use(struct lock_core *core, struct lock_grant *grant, const struct lock_wish *wish) {
+	if (wish->lease_ms > grant->lease_ms)
+		grant->lease_ms = wish->lease_ms;
+	grant->renew_first = true;
+	if (!grant->renewing && core->renewals_inflight < RENEW_INFLIGHT_MAX)
+		snecki_lease_renew(core, grant, NULL, grant->lease_ms);
+	snecki_lease_arm(core, grant);
+}
+
+static bool may_hand_over(const struct lock_grant *grant, int64_t now_ns) {
+	if (!grant->wanted)
+		return true;
+	return grant->handovers < HANDOVER_MAX && now_ns - grant->wanted_ns < HANDOVER_NS;
+}
+
+static void serve(struct lock_core *core, struct lock_grant *grant, struct lock_wish *wish, uint64_t token,
+        int64_t now_ns) {
+	snecki_hold_attach(core, grant, wish, token, now_ns);
+	snecki_wish_finish(core, wish, 0, NULL);
+}
+
+static bool serve_writer(
+        struct lock_core *core, struct lock_grant *grant, struct lock_wish *wish, int64_t now_ns) {
+	if (grant->mode != 'W' || !snecki_grant_empty(grant))
+		return false;
+	if (grant->fresh) {
+		serve(core, grant, wish, grant->token, now_ns);
+		return true;
+	}
+	if (!may_hand_over(grant, now_ns))
+		return false;
+	if (grant->suspect || !long_enough(grant, wish, now_ns) || !token_in_reach(grant)) {
+		renew_before_use(core, grant, wish);
+		return false;
+	}
+	grant->handovers++;
+	core->counters.handovers++;
+	core->counters.local_acquires++;
+	serve(core, grant, wish, ++grant->token, now_ns);
+	return true;
+}
+
+static bool serve_reader(
+        struct lock_core *core, struct lock_grant *grant, struct lock_wish *wish, int64_t now_ns) {
+	if (grant->mode != 'R')
+		return false;
+	if (!grant->fresh) {
+		if (grant->wanted)
+			return false; /* the door is closed: another session waits to write */
+		if (grant->suspect || !long_enough(grant, wish, now_ns)) {
+			renew_before_use(core, grant, wish);
+			return false;
+		}
+		core->counters.local_acquires++;
+	}
+	serve(core, grant, wish, grant->token, now_ns);
+	return true;
+}
+
+static bool serve_locally(
+        struct lock_core *core, struct lock_entry *entry, struct lock_wish *wish, int64_t now_ns) {
+	for (struct list *at = entry->grants.prev; at != &entry->grants; at = at->prev) {
+		struct lock_grant *grant = LIST_ITEM(at, struct lock_grant, in_entry);
+		if (grant->state != GRANT_HELD || grant->private_ || grant->conv != CONV_NONE)
+			continue;
+		if (wish->mode == 'W' ? serve_writer(core, grant, wish, now_ns)
+		                      : serve_reader(core, grant, wish, now_ns))
+			return true;
+	}
+	return false;
+}
+
+/* ---- Asking the server --------------------------------------------------------------------------*/
+
+static void ask_for_head(struct lock_core *core, struct lock_entry *entry, struct lock_wish *wish) {
+	struct lock_grant *grant = snecki_grant_new(core, entry, wish->mode, wish->lease_ms);
+
+	if (!grant) {
+		snecki_wish_finish(core, wish, SNECK_ENOMEM, NULL);
+		return;
+	}
+	grant->queue_flag = !wish->nowait;
+	grant->prefer = wish->prefer;
+	if (!snecki_grant_ask(core, grant)) {
+		snecki_grant_drop(core, grant);
+		snecki_wish_finish(core, wish, SNECK_ENOMEM, NULL);
+		return;
+	}
+	entry->pending = grant;
+}
+
+static void ask_private(struct lock_core *core, struct lock_entry *entry, struct lock_wish *wish) {
+	struct lock_grant *grant = snecki_grant_new(core, entry, wish->mode, wish->lease_ms);
+
+	if (!grant) {
+		snecki_wish_finish(core, wish, SNECK_ENOMEM, NULL);
+		return;
+	}
+	grant->private_ = true;
+	grant->queue_flag = !wish->nowait;
+	grant->prefer = wish->prefer;
+	grant->wish = wish;
+	wish->grant = grant;
+	if (wish->kind == WISH_ADOPT) {
+		memcpy(grant->foreign_id, wish->id, sizeof grant->foreign_id);
+		grant->foreign_id[sizeof grant->foreign_id - 1] = '\0';
+	}
+	if (!snecki_grant_ask(core, grant)) {
+		snecki_wish_finish(core, wish, SNECK_ENOMEM, NULL);
+		snecki_grant_drop(core, grant);
+	}
+}
+
+static bool any_renew_first(const struct lock_entry *entry) {
+	LIST_EACH (g, &entry->grants)
+		if (LIST_ITEM(g, struct lock_grant, in_entry)->renew_first)
+			return true;
+	return false;
+}
+
+static void release_idle(struct lock_core *core, struct lock_entry *entry, int64_t now_ns) {
+	LIST_EACH (g, &entry->grants) {
+		struct lock_grant *grant = LIST_ITEM(g, struct lock_grant, in_entry);
+		if (grant->state != GRANT_HELD)
+			continue;
+		grant->fresh = false;
+		if (snecki_list_empty(&entry->queue))
+			grant->renew_first = false; /* nobody is left to keep it for */
+		if (snecki_grant_empty(grant) && grant->conv == CONV_NONE && !grant->renew_first)
+			snecki_grant_leave(core, grant, NULL, now_ns);
+	}
+}
+
+void snecki_pump(struct lock_core *core, struct lock_entry *entry, int64_t now_ns) {
+	struct lock_wish *wish;
+
+	snecki_conv_try_finish(core, entry, now_ns);
+	while ((wish = head_of(entry)) && serve_locally(core, entry, wish, now_ns))
+		;
+	release_idle(core, entry, now_ns);
+	if (entry->pending && (!wish || wish->mode != entry->pending->mode))
+		snecki_grant_leave(core, entry->pending, NULL, now_ns);
+	while ((wish = head_of(entry)) && !entry->pending && !core->closing && !any_renew_first(entry))
+		ask_for_head(core, entry, wish);
+}
+
+/* ---- Arrival ------------------------------------------------------------------------------------*/
+
+static void enqueue(struct lock_entry *entry, struct lock_wish *wish) {
+	struct list *at = &entry->queue;
+
+	if (wish->prefer) {
+		at = entry->queue.next;
+		while (at != &entry->queue && LIST_ITEM(at, struct lock_wish, node)->prefer)
+			at = at->next;
+	}
+	snecki_list_insert_before(at, &wish->node);
+}
+
+static bool reenter(
+        struct lock_core *core, struct lock_entry *entry, struct lock_wish *wish, int64_t now_ns) {
+	struct lock_hold *held = find_hold(entry, wish->owner, 'W');
+
+	if (!held && wish->mode == 'R')
+		held = find_hold(entry, wish->owner, 'R');
+	if (!held)
+		return false;
+	int64_t until = now_ns + (wish->lease_ms - snecki_margin_ms(wish->lease_ms)) * NS_PER_MS;
+	if (wish->fixed && until > held->grant->valid_until_ns) {
+		ask_private(core, entry, wish); /* it may outlive what is held: an attempt of its own */
+		return true;
+	}
+	core->counters.local_acquires++;
+	serve(core, held->grant, wish, held->token, now_ns);
+	return true;
+}
+
+/* A wish that will not wait is refused here when something of this session stands in the way. */
+static bool refused_at_once(struct lock_core *core, struct lock_entry *entry, struct lock_wish *wish) {
+	const struct lock_grant *pending = entry->pending;
+
+	if (!wish->nowait)
+		return false;
+	if (pending && pending->state == GRANT_QUEUED) {
+		snecki_wish_refuse(core, wish, SNECK_EBUSY);
+		return true;
+	}
+	bool blocked = pending && (pending->mode == 'W' || wish->mode == 'W');
+	char mode = pending ? pending->mode : 0;
+	LIST_EACH (g, &entry->grants) {
+		const struct lock_grant *grant = LIST_ITEM(g, struct lock_grant, in_entry);
+		if (grant->state != GRANT_HELD || snecki_grant_empty(grant))
+			continue;
+		if (grant->mode == 'W' || wish->mode == 'W') {
+			blocked = true;
+			mode = grant->mode;
+		}
+	}
+	if (!blocked)
+		return false;
+	entry->local_holder = true;
+	entry->holder_mode = mode;
+	snecki_wish_refuse(core, wish, SNECK_EBUSY);
+	return true;
+}
+
+static bool starts_upgrade(
+        struct lock_core *core, struct lock_entry *entry, struct lock_wish *wish, int64_t now_ns) {
+	struct lock_hold *held = wish->mode == 'W' ? find_hold(entry, wish->owner, 'R') : NULL;
+
+	if (!held)
+		return false;
+	wish->grant = held->grant;
+	snecki_conv_upgrade(core, wish, now_ns);
+	return true;
+}
+
+void snecki_core_acquire(
+        struct lock_core *core, const void *name, size_t name_len, struct lock_wish *wish, int64_t now_ns) {
+	struct lock_entry *entry = snecki_entry_get(core, name, name_len, true);
+
+	snecki_wish_begin(core, wish, entry);
+	if (!entry || core->closing) {
+		snecki_wish_finish(core, wish, entry ? SNECK_ECLOSED : SNECK_ENOMEM, NULL);
+		if (entry)
+			snecki_entry_settle(core, entry);
+		return;
+	}
+	if (reenter(core, entry, wish, now_ns) || starts_upgrade(core, entry, wish, now_ns)) {
+		/* settled, or under way */
+	} else if (wish->fixed) {
+		ask_private(core, entry, wish);
+	} else if (!refused_at_once(core, entry, wish)) {
+		enqueue(entry, wish);
+	}
+	snecki_pump(core, entry, now_ns);
+	snecki_entry_settle(core, entry);
+}
+
+void snecki_core_adopt(
+        struct lock_core *core, const void *name, size_t name_len, struct lock_wish *wish, int64_t now_ns) {
+	struct lock_entry *entry = snecki_entry_get(core, name, name_len, true);
+
+	(void)now_ns;
+	snecki_wish_begin(core, wish, entry);
+	if (!entry || core->closing) {
+		snecki_wish_finish(core, wish, entry ? SNECK_ECLOSED : SNECK_ENOMEM, NULL);
+	} else {
+		wish->mode = wish->id[0];
+		wish->nowait = true;
+		ask_private(core, entry, wish);
+	}
+	if (entry)
+		snecki_entry_settle(core, entry);
+}
+
+/* ---- Answers ------------------------------------------------------------------------------------*/
+
+void snecki_queue_granted(struct lock_core *core, struct lock_grant *grant, int64_t now_ns) {
+	struct lock_entry *entry = grant->entry;
+
+	if (entry->pending == grant)
+		entry->pending = NULL;
+	if (grant->private_ && grant->wish) {
+		struct lock_wish *wish = grant->wish;
+		serve(core, grant, wish, grant->token, now_ns);
+	}
+	snecki_lease_arm(core, grant);
+	/* A shared grant is given to the queue by the pump that ends every event. */
+}
+
+/* The server will not have it: everybody who waited for this answer is told. */
+void snecki_queue_fail(struct lock_core *core, struct lock_grant *grant, int code, const char *detail) {
+	struct lock_entry *entry = grant->entry;
+
+	if (grant->private_) {
+		if (grant->wish)
+			snecki_wish_finish(core, grant->wish, code, detail);
+		return;
+	}
+	LIST_EACH (at, &entry->queue)
+		snecki_wish_finish(core, LIST_ITEM(at, struct lock_wish, node), code, detail);
+}
+
+void snecki_queue_refuse_nowait(struct lock_core *core, struct lock_entry *entry) {
+	struct lock_wish *head = head_of(entry);
+
+	if (head)
+		head->answered = true;
+	LIST_EACH (at, &entry->queue) {
+		struct lock_wish *wish = LIST_ITEM(at, struct lock_wish, node);
+		if (wish->nowait)
+			snecki_wish_refuse(core, wish, SNECK_EBUSY);
+	}
+}
+
+/* ---- Giving back --------------------------------------------------------------------------------*/
+
+/* A hold has gone from the grant: pass it on, turn it into READ, or give it back. */
+void snecki_grant_settle(
+        struct lock_core *core, struct lock_grant *grant, struct lock_wish *ticket, int64_t now_ns) {
+	struct lock_entry *entry = grant->entry;
+	struct lock_wish *head;
+
+	if (!snecki_grant_empty(grant)) {
+		bool covers_readers_only =
+		        grant->mode == 'W' && grant->conv == CONV_NONE && !has_write_hold(grant);
+		if (covers_readers_only)
+			snecki_conv_downgrade(core, grant, ticket);
+		else if (ticket)
+			snecki_wish_finish(core, ticket, 0, NULL);
+		if (!covers_readers_only)
+			snecki_lease_arm(core, grant);
+		return;
+	}
+	if (grant->conv != CONV_NONE) {
+		grant->release_after_conv = true;
+		if (ticket) {
+			grant->ticket = ticket;
+			ticket->grant = grant;
+		}
+		return;
+	}
+	if (!grant->private_ && (head = head_of(entry))) {
+		bool passed = serve_locally(core, entry, head, now_ns);
+		if ((passed && !snecki_grant_empty(grant)) || grant->renew_first) {
+			if (ticket)
+				snecki_wish_finish(core, ticket, 0, NULL);
+			return;
+		}
+	}
+	snecki_grant_leave(core, grant, ticket, now_ns);
+}
+
+void snecki_core_release(struct lock_core *core, struct lock_wish *wish, int64_t now_ns) {
+	struct lock_hold *hold = wish->hold;
+	struct lock_grant *grant = hold->grant;
+	struct lock_entry *entry = hold->entry;
+
+	snecki_wish_begin(core, wish, entry);
+	if (grant && now_ns >= snecki_hold_valid_until(hold) &&
+	        snecki_hold_valid_until(hold) == grant->valid_until_ns)
+		snecki_lease_lose(core, grant, HOLD_LOST, now_ns); /* the timer has not run yet */
+	if (!hold->grant) {
+		snecki_wish_finish(
+		        core, wish, hold->state == HOLD_BROKEN ? SNECK_EBROKEN : SNECK_ELOST, NULL);
+	} else {
+		bool late = now_ns >= snecki_hold_valid_until(hold);
+		snecki_hold_detach(core, hold);
+		if (late) { /* a fixed hold inside a longer one: its own time is over */
+			snecki_grant_settle(core, grant, NULL, now_ns);
+			snecki_wish_finish(core, wish, SNECK_ELOST, NULL);
+		} else {
+			snecki_grant_settle(core, grant, wish, now_ns);
+		}
+	}
+	if (entry) {
+		snecki_pump(core, entry, now_ns);
+		snecki_entry_settle(core, entry);
+	}
+}
+
+void snecki_core_renew(struct lock_core *core, struct lock_wish *wish, int64_t now_ns) {
+	struct lock_hold *hold = wish->hold;
+
+	snecki_wish_begin(core, wish, hold->entry);
+	if (!snecki_hold_live(hold) || now_ns >= snecki_hold_valid_until(hold))
+		snecki_wish_finish(
+		        core, wish, hold->state == HOLD_BROKEN ? SNECK_EBROKEN : SNECK_ELOST, NULL);
+	else
+		snecki_lease_renew(core, hold->grant, wish, wish->lease_ms);
+}

@@ -1,0 +1,512 @@
+/* SPDX-License-Identifier: MIT */
+/* What an answer, or a message, does to a grant. Conversions have their own file.
+ *
+ * Nothing is believed that is not about the attempt it claims to be about: the dialect compares the
+ * echo, and here the token must be the one that the hold was given (or that we have reported since). */
+#include "lock/private.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <sneck/error.h>
+
+static void note_refusal(struct lock_grant *grant, int code, const char *detail) {
+	size_t len = detail ? strnlen(detail, sizeof grant->detail - 1) : 0;
+
+	grant->last_code = code;
+	if (len)
+		memcpy(grant->detail, detail, len);
+	grant->detail[len] = '\0';
+}
+
+static void note_holder(struct lock_entry *entry, const struct lock_outcome *outcome) {
+	entry->local_holder = false;
+	memcpy(entry->holder, outcome->holder, sizeof entry->holder);
+	entry->holder_mode = outcome->holder_mode;
+	entry->ahead = outcome->ahead;
+}
+
+/* The matter is over without a hold. */
+static void end_grant(struct lock_core *core, struct lock_grant *grant, int64_t now_ns) {
+	if (grant->bury_n)
+		snecki_grant_leave(core, grant, NULL, now_ns);
+	else
+		snecki_grant_drop(core, grant);
+}
+
+/* The attempt cannot become a hold any more, but whoever wished for it still does: ask anew. */
+static void ask_anew(struct lock_core *core, struct lock_grant *grant, int64_t now_ns) {
+	struct lock_wish *wish = grant->wish;
+
+	if (!wish) { /* shared: the pump asks for the head of the queue */
+		end_grant(core, grant, now_ns);
+		return;
+	}
+	struct lock_grant *next = snecki_grant_new(core, grant->entry, grant->mode, grant->lease_ms);
+	if (!next) {
+		snecki_wish_finish(core, wish, SNECK_ENOMEM, NULL);
+		end_grant(core, grant, now_ns);
+		return;
+	}
+	next->private_ = true;
+	next->queue_flag = grant->queue_flag;
+	next->prefer = grant->prefer;
+	grant->wish = NULL;
+	next->wish = wish;
+	wish->grant = next;
+	end_grant(core, grant, now_ns);
+	if (!snecki_grant_ask(core, next)) {
+		snecki_wish_finish(core, wish, SNECK_ENOMEM, NULL);
+		snecki_grant_drop(core, next);
+	}
+}
+
+/* ---- Granted ------------------------------------------------------------------------------------*/
+
+static void become_held(struct lock_core *core, struct lock_grant *grant, int64_t now_ns) {
+	if (grant->valid_until_ns <= now_ns) { /* the answer took longer than the lease */
+		grant->state = GRANT_HELD;     /* so that it is released, not cancelled */
+		ask_anew(core, grant, now_ns);
+		return;
+	}
+	snecki_lease_held(core, grant, now_ns);
+	snecki_queue_granted(core, grant, now_ns);
+}
+
+static void granted_by_answer(struct lock_core *core, struct lock_grant *grant,
+        const struct lock_outcome *outcome, int64_t sent_ns, int64_t now_ns) {
+	grant->token = outcome->token;
+	grant->server_token = outcome->token;
+	grant->wanted = outcome->wanted;
+	grant->wanted_ns = now_ns;
+	grant->valid_until_ns = 0;
+	snecki_lease_confirm(core, grant, outcome, grant->lease_ms, sent_ns, now_ns);
+	become_held(core, grant, now_ns);
+}
+
+static void now_waiting(struct lock_core *core, struct lock_grant *grant, const struct lock_outcome *outcome,
+        int64_t sent_ns, int64_t now_ns) {
+	int64_t wait_ms = core->config.wait_lease_ms;
+
+	grant->state = GRANT_QUEUED;
+	grant->last_code = 0;
+	grant->token_seen = outcome->token;
+	grant->beat_valid_ns = sent_ns + (wait_ms - snecki_margin_ms(wait_ms)) * NS_PER_MS;
+	note_holder(grant->entry, outcome);
+	if (grant->wish)
+		grant->wish->answered = true;
+	snecki_queue_refuse_nowait(core, grant->entry);
+	int64_t beat_at = sent_ns + core->config.beat_ms * NS_PER_MS;
+	if (outcome->ahead == 0 && outcome->holder_deadline_ms > 0) {
+		/* The head looks when the last holder's time is over. */
+		int64_t left_ms = outcome->holder_deadline_ms - outcome->server_us / 1000 + 1;
+		int64_t look_at = now_ns + (left_ms > 1 ? left_ms : 1) * NS_PER_MS;
+		if (look_at < beat_at)
+			beat_at = look_at;
+	}
+	grant->beat_at_ns = grant->early ? now_ns : beat_at;
+	grant->early = false;
+	snecki_lease_arm(core, grant);
+}
+
+/* ---- Acquire ------------------------------------------------------------------------------------*/
+
+static void ask_failed(struct lock_core *core, struct lock_grant *grant, const struct lock_outcome *outcome,
+        const char *detail, int64_t now_ns) {
+	bool link_down = outcome->code == SNECK_ECONN;
+
+	note_refusal(grant, outcome->code, detail);
+	if (outcome->retry || (link_down && grant->bury_n)) {
+		grant->retry_at_ns = now_ns + RETRY_NS;
+		snecki_lease_arm(core, grant);
+		return;
+	}
+	snecki_queue_fail(core, grant, outcome->code, detail);
+	end_grant(core, grant, now_ns);
+}
+
+static void on_ask(struct lock_core *core, struct lock_grant *grant, const struct lock_outcome *outcome,
+        const char *detail, int64_t sent_ns, int64_t now_ns) {
+	if (grant->state != GRANT_ASKED)
+		return; /* given up meanwhile: the cancel that follows settles it */
+	switch (outcome->status) {
+	case LOCK_GRANTED:
+		granted_by_answer(core, grant, outcome, sent_ns, now_ns);
+		return;
+	case LOCK_WAITING:
+		now_waiting(core, grant, outcome, sent_ns, now_ns);
+		return;
+	case LOCK_BUSY:
+	case LOCK_DEADLOCK:
+		note_holder(grant->entry, outcome);
+		if (grant->wish)
+			snecki_wish_refuse(core, grant->wish, SNECK_EBUSY);
+		else
+			snecki_queue_refuse_nowait(core, grant->entry);
+		end_grant(core, grant, now_ns);
+		return;
+	case LOCK_FAILED:
+		ask_failed(core, grant, outcome, detail, now_ns);
+		return;
+	case LOCK_UNKNOWN:
+		core->counters.resends++;
+		if (!snecki_grant_ask(core, grant)) {
+			grant->retry_at_ns = now_ns + RETRY_NS;
+			snecki_lease_arm(core, grant);
+		}
+		return;
+	case LOCK_GONE:
+	case LOCK_BROKEN:
+	case LOCK_BURIED:
+	case LOCK_DONE:
+		if (grant->foreign_id[0]) { /* adopt: what was to be adopted is not there */
+			if (grant->wish)
+				snecki_wish_finish(core, grant->wish,
+				        outcome->status == LOCK_BROKEN ? SNECK_EBROKEN : SNECK_ELOST, NULL);
+			end_grant(core, grant, now_ns);
+			return;
+		}
+		ask_anew(core, grant, now_ns);
+		return;
+	}
+}
+
+/* ---- Heartbeat and claim ------------------------------------------------------------------------*/
+
+static bool token_fits(
+        struct lock_grant *grant, const struct lock_call *call, const struct lock_outcome *outcome) {
+	uint64_t expected =
+	        grant->server_token > call->op.last_token ? grant->server_token : call->op.last_token;
+
+	if (outcome->token != expected)
+		return false;
+	grant->server_token = expected;
+	return true;
+}
+
+static void on_claim(struct lock_core *core, struct lock_grant *grant, const struct lock_call *call,
+        const struct lock_outcome *outcome, int64_t sent_ns, int64_t now_ns) {
+	switch (outcome->status) {
+	case LOCK_GRANTED:
+		if (!token_fits(grant, call, outcome)) {
+			snecki_lease_lose(core, grant, HOLD_LOST, now_ns);
+			return;
+		}
+		snecki_lease_confirm(core, grant, outcome, call->op.lease_ms, sent_ns, now_ns);
+		snecki_lease_wanted(core, grant, outcome->wanted, now_ns);
+		grant->renew_at_ns = sent_ns + grant->lease_ms * NS_PER_MS / 3;
+		break;
+	case LOCK_BROKEN:
+		snecki_lease_lose(core, grant, HOLD_BROKEN, now_ns);
+		return;
+	case LOCK_UNKNOWN:
+		grant->beat_at_ns = now_ns;
+		break;
+	case LOCK_FAILED:
+		grant->beat_at_ns = now_ns + RETRY_NS;
+		break;
+	default: /* waiting or gone: it is not ours */
+		snecki_lease_lose(core, grant, HOLD_LOST, now_ns);
+		return;
+	}
+	snecki_lease_arm(core, grant);
+}
+
+static void on_wait_beat(struct lock_core *core, struct lock_grant *grant, const struct lock_outcome *outcome,
+        const char *detail, int64_t sent_ns, int64_t now_ns) {
+	switch (outcome->status) {
+	case LOCK_GRANTED:
+		core->counters.grants_by_beat++;
+		granted_by_answer(core, grant, outcome, sent_ns, now_ns);
+		return;
+	case LOCK_WAITING:
+		now_waiting(core, grant, outcome, sent_ns, now_ns);
+		return;
+	case LOCK_UNKNOWN:
+		core->counters.resends++;
+		grant->beat_at_ns = now_ns;
+		snecki_lease_arm(core, grant);
+		return;
+	case LOCK_FAILED:
+		note_refusal(grant, outcome->code, detail);
+		if (!outcome->retry && outcome->code != SNECK_ECONN) {
+			snecki_queue_fail(core, grant, outcome->code, detail);
+			snecki_grant_leave(core, grant, NULL, now_ns);
+			return;
+		}
+		grant->beat_at_ns = now_ns + RETRY_NS;
+		snecki_lease_arm(core, grant);
+		return;
+	default: /* not in the queue any more: the server took us for dead, or forgot everything */
+		ask_anew(core, grant, now_ns);
+		return;
+	}
+}
+
+static void on_beat(struct lock_core *core, struct lock_grant *grant, struct lock_call *call,
+        const struct lock_outcome *outcome, const char *detail, int64_t sent_ns, int64_t now_ns) {
+	grant->beating = false;
+	if (call->op.old)
+		snecki_conv_reply(core, grant, call, outcome, detail, sent_ns, now_ns);
+	else if (grant->state == GRANT_QUEUED)
+		on_wait_beat(core, grant, outcome, detail, sent_ns, now_ns);
+	else if (grant->state == GRANT_HELD && call->op.attempt == grant->attempt)
+		on_claim(core, grant, call, outcome, sent_ns, now_ns);
+}
+
+/* ---- Renew --------------------------------------------------------------------------------------*/
+
+/* A renewal may cross a conversion: then it speaks of an attempt that is no longer (or not yet) ours. */
+static bool crossed_conversion(
+        struct lock_core *core, struct lock_grant *grant, const struct lock_call *call, int64_t now_ns) {
+	if (call->op.attempt == grant->attempt && grant->conv == CONV_NONE)
+		return false;
+	if (grant->conv == CONV_UP_QUEUED)
+		snecki_grant_beat(core, grant, now_ns); /* it tells whether the upgrade was granted */
+	grant->renew_at_ns = now_ns + 10 * NS_PER_MS;
+	return true;
+}
+
+static void renew_confirmed(struct lock_core *core, struct lock_grant *grant, const struct lock_call *call,
+        const struct lock_outcome *outcome, int64_t sent_ns, int64_t now_ns) {
+	struct lock_wish *ticket = call->ticket;
+
+	core->counters.renewals++;
+	snecki_lease_confirm(core, grant, outcome, call->op.lease_ms, sent_ns, now_ns);
+	snecki_lease_wanted(core, grant, outcome->wanted, now_ns);
+	grant->renew_first = false;
+	if (!ticket)
+		return;
+	struct lock_hold *hold = ticket->hold;
+	if (hold->grant == grant && hold->fixed_until_ns != NS_NEVER) {
+		int64_t until =
+		        sent_ns + (call->op.lease_ms - snecki_margin_ms(call->op.lease_ms)) * NS_PER_MS;
+		if (until > hold->fixed_until_ns)
+			hold->fixed_until_ns = until;
+	}
+	snecki_wish_finish(core, ticket, 0, NULL);
+}
+
+static void on_renew(struct lock_core *core, struct lock_grant *grant, struct lock_call *call,
+        const struct lock_outcome *outcome, const char *detail, int64_t sent_ns, int64_t now_ns) {
+	enum hold_state lost = outcome->status == LOCK_BROKEN ? HOLD_BROKEN : HOLD_LOST;
+	struct lock_wish *ticket = call->ticket;
+
+	if (grant->state != GRANT_HELD) {
+		if (ticket)
+			snecki_wish_finish(core, ticket, SNECK_ELOST, NULL);
+		return;
+	}
+	if (outcome->status == LOCK_GRANTED && token_fits(grant, call, outcome)) {
+		renew_confirmed(core, grant, call, outcome, sent_ns, now_ns);
+	} else if (outcome->status == LOCK_UNKNOWN || outcome->status == LOCK_FAILED) {
+		int64_t again = grant->lease_ms * NS_PER_MS / 10;
+		core->counters.renewal_failures++;
+		grant->renew_at_ns = now_ns + (again < RETRY_NS ? again : RETRY_NS);
+		if (ticket)
+			snecki_wish_finish(core, ticket,
+			        outcome->status == LOCK_FAILED ? outcome->code : SNECK_EUNKNOWN, detail);
+	} else if (crossed_conversion(core, grant, call, now_ns)) {
+		if (ticket)
+			snecki_wish_finish(core, ticket, SNECK_EUNKNOWN, NULL);
+	} else {
+		snecki_lease_lose(core, grant, lost, now_ns); /* also ends the ticket's wish below */
+		if (ticket && !ticket->done)
+			snecki_wish_finish(
+			        core, ticket, lost == HOLD_BROKEN ? SNECK_EBROKEN : SNECK_ELOST, NULL);
+		return;
+	}
+	snecki_lease_arm(core, grant);
+}
+
+/* ---- Release and cancel -------------------------------------------------------------------------*/
+
+static int release_code(const struct lock_grant *grant, const struct lock_outcome *outcome) {
+	if (outcome->status == LOCK_BROKEN)
+		return SNECK_EBROKEN;
+	if (outcome->status == LOCK_GONE)
+		return grant->resent_leave ? 0 : SNECK_ELOST; /* an earlier copy may have released it */
+	return 0;
+}
+
+static void on_leave(struct lock_core *core, struct lock_grant *grant, const struct lock_outcome *outcome,
+        const char *detail, int64_t now_ns) {
+	struct lock_wish *ticket = grant->ticket;
+
+	if (outcome->status == LOCK_UNKNOWN) {
+		grant->resent_leave = true;
+		core->counters.resends++;
+		snecki_grant_send_leave(core, grant, now_ns);
+		snecki_lease_arm(core, grant);
+		return;
+	}
+	if (outcome->status == LOCK_FAILED) {
+		if (ticket)
+			snecki_wish_finish(core, ticket,
+			        outcome->code == SNECK_ECONN ? SNECK_EUNKNOWN : outcome->code, detail);
+		grant->retry_at_ns = now_ns + RETRY_NS;
+		snecki_lease_arm(core, grant);
+		return;
+	}
+	if (ticket)
+		snecki_wish_finish(core, ticket, release_code(grant, outcome), NULL);
+	snecki_grant_drop(core, grant);
+}
+
+/* ---- Dispatch -----------------------------------------------------------------------------------*/
+
+static bool may_create(enum lock_op_kind kind) {
+	return kind == OP_ACQUIRE || kind == OP_BEAT || kind == OP_UPGRADE || kind == OP_DOWNGRADE ||
+	       kind == OP_RENAME;
+}
+
+static void dispatch(struct lock_core *core, struct lock_grant *grant, struct lock_call *call,
+        const struct lock_outcome *outcome, const char *detail, int64_t sent_ns, int64_t now_ns) {
+	switch (call->op.kind) {
+	case OP_ACQUIRE:
+		on_ask(core, grant, outcome, detail, sent_ns, now_ns);
+		return;
+	case OP_BEAT:
+		on_beat(core, grant, call, outcome, detail, sent_ns, now_ns);
+		return;
+	case OP_RENEW:
+		on_renew(core, grant, call, outcome, detail, sent_ns, now_ns);
+		return;
+	case OP_RELEASE:
+		on_leave(core, grant, outcome, detail, now_ns);
+		return;
+	case OP_CANCEL:
+		if (call->op.old)
+			snecki_conv_reply(core, grant, call, outcome, detail, sent_ns, now_ns);
+		else
+			on_leave(core, grant, outcome, detail, now_ns);
+		return;
+	case OP_RENAME:
+		if (grant->state == GRANT_ASKED)
+			on_ask(core, grant, outcome, detail, sent_ns, now_ns);
+		else
+			snecki_conv_reply(core, grant, call, outcome, detail, sent_ns, now_ns);
+		return;
+	case OP_UPGRADE:
+	case OP_DOWNGRADE:
+		snecki_conv_reply(core, grant, call, outcome, detail, sent_ns, now_ns);
+		return;
+	case OP_ADVANCE:
+	case OP_KINDS:
+		return;
+	}
+}
+
+void snecki_core_reply(struct lock_core *core, struct lock_call *call, const struct lock_outcome *outcome,
+        const char *detail, int64_t sent_ns, int64_t now_ns) {
+	struct lock_entry *entry = call->entry;
+	struct lock_grant *grant = call->grant;
+
+	core->calls_n--;
+	entry->calls--;
+	snecki_list_remove(&call->node);
+	if (call->op.kind == OP_ADVANCE)
+		entry->advancing = false;
+	if (grant && call->watchdog) {
+		grant->renewing = false;
+		core->renewals_inflight--;
+	}
+	if (grant && outcome->status == LOCK_UNKNOWN && may_create(call->op.kind))
+		snecki_grant_bury(grant, call->op.attempt);
+	snecki_lease_clock(core, outcome, sent_ns, now_ns);
+	if (outcome->more)
+		snecki_grant_advance(core, entry);
+	if (grant)
+		dispatch(core, grant, call, outcome, detail, sent_ns, now_ns);
+	if (call->ticket && !call->ticket->done) /* nobody else will end it */
+		snecki_wish_finish(core, call->ticket, SNECK_EUNKNOWN, NULL);
+	free(call);
+	snecki_pump(core, entry, now_ns);
+	snecki_entry_settle(core, entry);
+}
+
+/* ---- Messages -----------------------------------------------------------------------------------*/
+
+static bool believable(const struct lock_core *core, const struct lock_grant *grant,
+        const struct lock_note *note, int64_t valid_ns, int64_t now_ns) {
+	return !core->config.verify_grants && note->token > grant->token_seen && valid_ns > now_ns;
+}
+
+static void on_grant_note(
+        struct lock_core *core, struct lock_grant *grant, const struct lock_note *note, int64_t now_ns) {
+	if (grant->state == GRANT_ASKED) {
+		grant->early = true;
+		return;
+	}
+	if (grant->state != GRANT_QUEUED)
+		return;
+	if (!believable(core, grant, note, grant->beat_valid_ns, now_ns)) {
+		snecki_grant_beat(core, grant, now_ns); /* claim first, believe the answer */
+		snecki_lease_arm(core, grant);
+		return;
+	}
+	core->counters.grants_by_message++;
+	grant->token = note->token;
+	grant->server_token = note->token;
+	grant->server_deadline_ms = note->deadline_ms;
+	grant->valid_until_ns = grant->beat_valid_ns;
+	grant->confirmed_ns = now_ns;
+	grant->claimed = false;
+	snecki_lease_held(core, grant, now_ns);
+	snecki_grant_beat(core, grant, now_ns); /* the claim, in the background */
+	snecki_queue_granted(core, grant, now_ns);
+}
+
+static void on_conv_note(
+        struct lock_core *core, struct lock_grant *grant, const struct lock_note *note, int64_t now_ns) {
+	int64_t valid_ns =
+	        grant->valid_until_ns > grant->beat_valid_ns ? grant->valid_until_ns : grant->beat_valid_ns;
+
+	if (grant->conv == CONV_UP_ASKED)
+		grant->early = true;
+	if (grant->conv != CONV_UP_QUEUED)
+		return;
+	if (!believable(core, grant, note, valid_ns, now_ns)) {
+		snecki_grant_beat(core, grant, now_ns);
+		snecki_lease_arm(core, grant);
+		return;
+	}
+	core->counters.grants_by_message++;
+	grant->valid_until_ns = valid_ns;
+	grant->token = note->token;
+	grant->server_token = note->token;
+	grant->server_deadline_ms = note->deadline_ms;
+	snecki_conv_granted(core, grant, now_ns);
+}
+
+void snecki_core_note(struct lock_core *core, const struct lock_note *note, int64_t now_ns) {
+	struct map_node *node = snecki_map_find(&core->attempts, &note->attempt, sizeof note->attempt);
+
+	if (!node)
+		return;
+	struct attempt_ref *ref = MAP_ITEM(node, struct attempt_ref, node);
+	struct lock_grant *grant = ref->grant;
+	struct lock_entry *entry = grant->entry;
+	switch (note->kind) {
+	case LOCK_NOTE_GRANT:
+		if (ref->conv)
+			on_conv_note(core, grant, note, now_ns);
+		else
+			on_grant_note(core, grant, note, now_ns);
+		break;
+	case LOCK_NOTE_WANTED:
+		if (grant->state == GRANT_HELD)
+			snecki_lease_wanted(core, grant, true, now_ns);
+		break;
+	case LOCK_NOTE_BROKEN: /* a hint: the renewal tells for certain */
+		if (grant->state == GRANT_HELD) {
+			grant->renew_at_ns = now_ns;
+			if (!snecki_grant_renewed(grant))
+				snecki_lease_renew(core, grant, NULL, 1);
+			snecki_lease_arm(core, grant);
+		}
+		break;
+	}
+	snecki_pump(core, entry, now_ns);
+	snecki_entry_settle(core, entry);
+}
