@@ -105,6 +105,9 @@ static int open_directory(const struct place *place, int *ret_fd, struct sneck_e
 	if (!created && errno != EEXIST)
 		return snecki_err_sys(reterr, errno == EACCES || errno == EPERM ? SNECK_EACCES : SNECK_ECONN,
 		        errno, "cannot create %s for the private server", place->dir);
+	/* The umask may have taken bits away. */
+	if (created)
+		(void)fchmodat(AT_FDCWD, place->dir, 0700, AT_SYMLINK_NOFOLLOW);
 	int first = open(place->dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (first < 0 && (errno == ELOOP || errno == ENOTDIR))
 		return snecki_err(reterr, SNECK_EACCES,
@@ -122,9 +125,6 @@ static int open_directory(const struct place *place, int *ret_fd, struct sneck_e
 			close(fd);
 		return r;
 	}
-	/* The umask may have taken bits from a directory that is certainly ours. */
-	if (created && st.st_uid == geteuid() && fchmod(fd, 0700) == 0)
-		st.st_mode = (st.st_mode & ~(mode_t)07777) | 0700;
 	int r = check_directory(place, &st, reterr);
 	if (r < 0) {
 		close(fd);
@@ -228,11 +228,18 @@ static bool find_program(char *ret_path, size_t size) {
 	return false;
 }
 
-static void trim_log(const struct place *place) {
+/* The log exists before the server does, so that no umask can keep the server from opening it. A
+ * failure shows when the server is started. */
+static void prepare_log(const struct place *place) {
 	struct stat st;
+	int fd = open(place->log_path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
 
-	if (lstat(place->log_path, &st) == 0 && st.st_size > LOG_MAX_BYTES)
-		(void)unlink(place->log_path);
+	if (fd < 0)
+		return;
+	(void)fchmod(fd, 0600);
+	if (fstat(fd, &st) == 0 && st.st_size > LOG_MAX_BYTES)
+		(void)!ftruncate(fd, 0);
+	close(fd);
 }
 
 /* The server's descriptors: nothing from the caller but the lock. */
@@ -241,7 +248,7 @@ static int lay_out_descriptors(
 	int r = posix_spawn_file_actions_addopen(actions, 0, "/dev/null", O_RDONLY, 0);
 	if (r == 0)
 		r = posix_spawn_file_actions_addopen(
-		        actions, 1, place->log_path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW, 0600);
+		        actions, 1, place->log_path, O_WRONLY | O_APPEND | O_NOFOLLOW, 0);
 	if (r == 0)
 		r = posix_spawn_file_actions_adddup2(actions, 1, 2);
 	if (r == 0)
@@ -327,7 +334,7 @@ static int start_server(
 		        "local: needs redis-server or valkey-server, and neither is in PATH, /usr/bin, "
 		        "/usr/sbin "
 		        "or /usr/local; " SERVER_PACKAGE ", or name another server");
-	trim_log(place);
+	prepare_log(place);
 	int failed = spawn_program(program, place, locked_fd, &pid);
 	if (failed)
 		return snecki_err_sys(reterr, SNECK_ECONN, failed, "cannot start %s", program);

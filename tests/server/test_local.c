@@ -95,7 +95,9 @@ static bool nobody_lives(const struct fixture *f) {
 static void kill_server(const struct fixture *f) {
 	if (nobody_lives(f))
 		return;
-	kill(server_pid(f), SIGKILL);
+	pid_t pid = server_pid(f);
+	assert_true(pid > 1);
+	kill(pid, SIGKILL);
 	assert_true(WAIT_UNTIL(nobody_lives(f), 5000));
 }
 
@@ -349,7 +351,7 @@ static void test_refuses_wrong_mode(void **state) {
 
 static void test_umask_does_not_matter(void **state) {
 	struct fixture *f = *state;
-	mode_t old = umask(0777);
+	mode_t old = umask(0277);
 	int r = ensure(f);
 
 	umask(old);
