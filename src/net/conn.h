@@ -38,6 +38,7 @@ struct parker {
 	pthread_mutex_t mutex;
 	pthread_cond_t cond;  /* CLOCK_MONOTONIC */
 	bool ready;           /* under mutex: what it waited for has come */
+	bool parked;          /* under mutex: its thread waits in snecki_conn_park, not leading */
 	bool lead;            /* under mutex: it has been handed the leader's role */
 	struct conn *polling; /* under mutex: it leads this connection and may be in poll() */
 	unsigned inflight;    /* under the connection's mutex: its requests that are unanswered */
@@ -54,11 +55,16 @@ enum req_status {
 	REQ_UNKNOWN   /* it was (partly) written and no answer came */
 };
 
+enum req_place { REQ_OUT_OF_LINE, REQ_QUEUED, REQ_IN_FLIGHT };
+
+/* Zero it, then fill in bytes, parker and done. */
 struct req {
 	struct list node;      /* the connection's */
+	enum req_place place;  /* the connection's: queued for a connection, or for an answer */
+	uint64_t offset;       /* the connection's: where its bytes begin in the stream */
 	struct buf bytes;      /* the command in RESP; the submitter fills it, done() may free it */
-	struct parker *parker; /* the thread that waits for it, or NULL: background. May be set to NULL
-	                        * by snecki_conn_orphan */
+	struct parker *parker; /* the thread that waits for it, or NULL: background. Set to NULL by
+	                        * snecki_conn_orphan; done() may read it */
 	int64_t sent_ns;       /* snecki_now_ns() taken before its first byte can have left; 0: not sent */
 	void (*done)(struct req *req, enum req_status status, const struct redisReply *reply,
 	        const struct sneck_error *error);
@@ -73,7 +79,8 @@ struct conn_config {
 	/* Thread: background. Both are called with no lock of this module held. */
 	void (*on_up)(void *ctx);                                  /* connected, greeted, version checked */
 	void (*on_down)(void *ctx, const struct sneck_error *why); /* was up, or failed to come up */
-	/* Thread: any. The background thread must run snecki_conn_bg_* soon. */
+	/* Thread: any. The background thread must run snecki_conn_bg_* soon. Called with this module's lock
+	 * held: it writes to an eventfd or the like and calls nothing here. */
 	void (*wake_background)(void *ctx);
 	void *ctx;
 };
@@ -82,7 +89,7 @@ struct conn_counters {
 	uint64_t commands, connects, disconnects;
 };
 
-int snecki_conn_new(const struct conn_config *config, struct conn **ret);
+int snecki_conn_new(const struct conn_config *config, struct conn **ret); /* 0 or a negative code */
 /* Completes everything that is in line, closes, frees. No other thread may be inside. */
 void snecki_conn_free(struct conn *conn);
 /* In a forked child: close the descriptor without a word to the server and free the memory. */
@@ -90,13 +97,19 @@ void snecki_conn_abandon(struct conn *conn);
 
 /* Thread: any. Takes the request until done() has been called. */
 void snecki_conn_submit(struct conn *conn, struct req *req);
-/* Thread: any. Nobody waits for this request any more (its caller gave up); it stays in line. */
-void snecki_conn_orphan(struct conn *conn, struct req *req);
+/* Thread: any. Nobody waits for this request any more (its caller gave up); it stays in line, and its
+ * parker is forgotten. False: too late, done() is about to be called or has been; the caller waits
+ * for it before the parker or the request goes away. */
+bool snecki_conn_orphan(struct conn *conn, struct req *req);
+/* Thread: any. Take a request back that still waits for a connection: true means that no byte of it
+ * left, that done() will not be called and that the request is the caller's again. */
+bool snecki_conn_withdraw(struct conn *conn, struct req *req);
 /* Thread: the parker's. Wait until it is ready or `deadline_ns` (BOOTTIME) has passed, reading for
  * everybody when it is this thread's turn. True: ready. */
 bool snecki_conn_park(struct conn *conn, struct parker *parker, int64_t deadline_ns);
 
-/* Ask for a connection although nothing is to be sent (SNECK_OPEN_CONNECT, reconnect while waiting). */
+/* Thread: any. Ask for a connection although nothing is to be sent (SNECK_OPEN_CONNECT, reconnect
+ * while waiting). One wish is one attempt: after on_down it must be said again. */
 void snecki_conn_want(struct conn *conn);
 bool snecki_conn_is_up(struct conn *conn);
 void snecki_conn_counters(struct conn *conn, struct conn_counters *ret);

@@ -6,6 +6,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+struct sneck_error;
+
 enum server_action {
 	ACT_FAIL,       /* give the caller `code` */
 	ACT_EVAL,       /* NOSCRIPT: send the script's text once */
@@ -23,5 +25,7 @@ struct server_error {
 };
 /* Never NULL: the last row stands for anything unknown. */
 const struct server_error *snecki_server_error_find(const char *reply_text, size_t len);
+/* Put the reply, its first word and the remedy into `reterr` (may be NULL); returns the row's code. */
+int snecki_server_error_fill(const char *reply_text, size_t len, struct sneck_error *reterr);
 
 #endif

@@ -1,0 +1,517 @@
+/* SPDX-License-Identifier: MIT */
+/* The callers' side of the command connection: submit, write, wait, lead.
+ *
+ * The reader. At most one thread reads: `role` says who. Whoever gives the role up calls
+ * snecki_conn_assign() under the same lock, which hands it to the parked thread with the oldest
+ * request, or wakes the background thread when requests without a parker are in flight. What may be
+ * left without a reader are requests whose threads are between submit and park: they take the role
+ * when they park, or orphan their request, which wakes the background thread. Only a parked
+ * thread is handed the role (`parked` and `lead` change under its parker's mutex), and every way
+ * out of park gives it back.
+ *
+ * The writer. Bytes are appended to `out` in the order of `inflight`; one thread at a time (`writing`)
+ * moves them to `wr` and sends without the mutex. No byte can be stranded: unsent bytes imply that
+ * a thread is writing and will look again, or that the socket is full and the reader polls for
+ * POLLOUT, or that a request is already on its way, whose answer takes the reader through flush.
+ *
+ * Taking down. A thread that finds the connection broken only marks it; the background thread closes
+ * the socket when nobody writes or leads, and completes what was in flight, in order. So
+ * the descriptor is never closed under a thread that polls it. */
+#include "net/conn.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <hiredis/hiredis.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "net/conn_internal.h"
+
+enum {
+	DIRECT_MAX =
+	        8, /* with so many on their way, bytes are left to the reader, who sends them in one go */
+	BATCH = 64 /* replies taken per lock of the mutex */
+};
+
+/* ---- Parkers --------------------------------------------------------------------------------*/
+
+void snecki_parker_init(struct parker *parker) {
+	pthread_condattr_t attr;
+	*parker = (struct parker){ 0 };
+	pthread_mutex_init(&parker->mutex, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&parker->cond, &attr);
+	pthread_condattr_destroy(&attr);
+}
+
+void snecki_parker_done(struct parker *parker) {
+	pthread_cond_destroy(&parker->cond);
+	pthread_mutex_destroy(&parker->mutex);
+}
+
+void snecki_parker_reset(struct parker *parker) {
+	pthread_mutex_lock(&parker->mutex);
+	parker->ready = false;
+	pthread_mutex_unlock(&parker->mutex);
+}
+
+static void kick(struct conn *conn) {
+	uint64_t one = 1;
+	ssize_t n = write(conn->kick_fd, &one, sizeof(one));
+	(void)n; /* EAGAIN: it is readable already */
+}
+
+static void unkick(struct conn *conn) {
+	uint64_t count;
+	ssize_t n = read(conn->kick_fd, &count, sizeof(count));
+	(void)n;
+}
+
+void snecki_parker_wake(struct parker *parker) {
+	/* All under the mutex: the parker may be gone as soon as its thread can see `ready`. */
+	pthread_mutex_lock(&parker->mutex);
+	parker->ready = true;
+	if (parker->polling)
+		kick(parker->polling);
+	pthread_cond_signal(&parker->cond);
+	pthread_mutex_unlock(&parker->mutex);
+}
+
+static bool parker_ready(struct parker *parker) {
+	pthread_mutex_lock(&parker->mutex);
+	bool ready = parker->ready;
+	pthread_mutex_unlock(&parker->mutex);
+	return ready;
+}
+
+/* ---- State ----------------------------------------------------------------------------------*/
+
+void snecki_conn_wake_background(struct conn *conn) {
+	if (conn->woken)
+		return;
+	conn->woken = true;
+	conn->config.wake_background(conn->config.ctx);
+}
+
+void snecki_conn_mark_broken(struct conn *conn, const struct sneck_error *why) {
+	if (conn->state != CONN_UP)
+		return;
+	conn->state = CONN_BROKEN;
+	conn->why = *why;
+	snecki_link_shutdown(&conn->link);
+	snecki_conn_wake_background(conn);
+}
+
+int64_t snecki_conn_silence_ns(const struct conn *conn) {
+	if (snecki_list_empty(&conn->inflight))
+		return NS_NEVER;
+	const struct req *oldest = LIST_ITEM(conn->inflight.next, struct req, node);
+	int64_t since = oldest->sent_ns > conn->heard_ns ? oldest->sent_ns : conn->heard_ns;
+	return snecki_after_ms(since, conn->config.command_ms);
+}
+
+/* Locked. Hand the role to this parker if its thread is parked. */
+static bool hand_role(struct conn *conn, struct parker *parker) {
+	pthread_mutex_lock(&parker->mutex);
+	bool taken = parker->parked && !parker->ready;
+	if (taken) {
+		parker->lead = true;
+		conn->role = ROLE_LEADER;
+		pthread_cond_signal(&parker->cond);
+	}
+	pthread_mutex_unlock(&parker->mutex);
+	return taken;
+}
+
+void snecki_conn_assign(struct conn *conn, bool from_background) {
+	if (conn->role != ROLE_NONE)
+		return;
+	if (conn->state == CONN_BROKEN) {
+		snecki_conn_wake_background(conn);
+		return;
+	}
+	if (conn->state != CONN_UP)
+		return;
+	LIST_EACH (node, &conn->inflight) {
+		struct req *req = LIST_ITEM(node, struct req, node);
+		if (req->parker && hand_role(conn, req->parker))
+			return;
+	}
+	if ((conn->orphan_n || conn->hangup_ignored) && !from_background)
+		snecki_conn_wake_background(conn);
+}
+
+/* ---- Writing --------------------------------------------------------------------------------*/
+
+/* Locked. The next bytes to send are in `wr`; false: there are none. */
+static bool load_wr(struct conn *conn, bool all) {
+	if (conn->wr_at < conn->wr.len)
+		return true;
+	if (conn->out.len == 0)
+		return false;
+	if (!all && conn->inflight_n - conn->unsent_n >= DIRECT_MAX)
+		return false;
+	struct buf sent = conn->wr;
+	conn->wr = conn->out;
+	conn->out = sent;
+	snecki_buf_clear(&conn->out);
+	conn->wr_at = 0;
+	conn->unsent_n = 0;
+	conn->offered = conn->added;
+	return true;
+}
+
+void snecki_conn_flush(struct conn *conn, bool all) {
+	while (conn->state == CONN_UP && !conn->writing && !conn->blocked && load_wr(conn, all)) {
+		const char *data = conn->wr.data + conn->wr_at;
+		size_t len = conn->wr.len - conn->wr_at;
+		conn->writing = true;
+		pthread_mutex_unlock(&conn->mutex);
+		ssize_t n = snecki_link_send(&conn->link, data, len);
+		int sys_errno = errno;
+		pthread_mutex_lock(&conn->mutex);
+		conn->writing = false;
+		if (n > 0) {
+			conn->wr_at += (size_t)n;
+			conn->written += (uint64_t)n;
+		} else if (n < 0) {
+			struct sneck_error why;
+			snecki_err_sys(&why, SNECK_ECONN, sys_errno, "the connection to the server broke");
+			snecki_conn_mark_broken(conn, &why);
+		} else {
+			/* The reader is perhaps polling already, for input only. */
+			conn->blocked = true;
+			if (conn->role == ROLE_LEADER)
+				kick(conn);
+			else if (conn->role == ROLE_POLLED)
+				snecki_conn_wake_background(conn);
+		}
+		/* Taking down had to wait for this send. */
+		if (conn->state == CONN_BROKEN)
+			snecki_conn_wake_background(conn);
+	}
+}
+
+bool snecki_conn_enlist(struct conn *conn, struct req *req, int64_t now_ns) {
+	if (req->bytes.failed || !snecki_buf_reserve(&conn->out, req->bytes.len)) {
+		conn->out.failed = false; /* what is in it is whole */
+		return false;
+	}
+	snecki_buf_add(&conn->out, req->bytes.data, req->bytes.len);
+	req->offset = conn->added;
+	req->sent_ns = now_ns;
+	req->place = REQ_IN_FLIGHT;
+	conn->added += req->bytes.len;
+	snecki_list_append(&conn->inflight, &req->node);
+	conn->inflight_n++;
+	conn->unsent_n++;
+	if (!req->parker)
+		conn->orphan_n++;
+	conn->counters.commands++;
+	return true;
+}
+
+static void refuse(struct req *req, int code, const char *text) {
+	struct sneck_error why;
+	req->place = REQ_OUT_OF_LINE;
+	req->sent_ns = 0;
+	snecki_err(&why, code, "%s", text);
+	req->done(req, REQ_NOT_SENT, NULL, &why);
+}
+
+void snecki_conn_submit(struct conn *conn, struct req *req) {
+	struct parker *parker = req->parker;
+	pthread_mutex_lock(&conn->mutex);
+	if (conn->closing) {
+		pthread_mutex_unlock(&conn->mutex);
+		refuse(req, SNECK_ECLOSED, "the connection is being closed");
+		return;
+	}
+	if (conn->state != CONN_UP) {
+		req->place = REQ_QUEUED;
+		req->sent_ns = 0;
+		snecki_list_append(&conn->queued, &req->node);
+		if (parker)
+			parker->inflight++;
+		snecki_conn_wake_background(conn);
+		pthread_mutex_unlock(&conn->mutex);
+		return;
+	}
+	if (!snecki_conn_enlist(conn, req, snecki_now_ns())) {
+		pthread_mutex_unlock(&conn->mutex);
+		refuse(req, SNECK_ENOMEM, "out of memory for a request");
+		return;
+	}
+	if (parker)
+		parker->inflight++;
+	/* From here on the request may be answered, and gone, whenever the mutex is free. A reader is
+	 * found first: its thread wakes while this one writes. */
+	if (conn->role == ROLE_NONE) {
+		if (!parker)
+			snecki_conn_wake_background(conn);
+		else
+			hand_role(conn, parker);
+	}
+	snecki_conn_flush(conn, false);
+	pthread_mutex_unlock(&conn->mutex);
+}
+
+bool snecki_conn_orphan(struct conn *conn, struct req *req) {
+	pthread_mutex_lock(&conn->mutex);
+	bool in_line = req->place != REQ_OUT_OF_LINE;
+	if (in_line && req->parker) {
+		req->parker->inflight--;
+		req->parker = NULL;
+		if (req->place == REQ_IN_FLIGHT)
+			conn->orphan_n++;
+		snecki_conn_assign(conn, false);
+	}
+	pthread_mutex_unlock(&conn->mutex);
+	return in_line;
+}
+
+bool snecki_conn_withdraw(struct conn *conn, struct req *req) {
+	pthread_mutex_lock(&conn->mutex);
+	bool queued = req->place == REQ_QUEUED;
+	if (queued) {
+		snecki_list_remove(&req->node);
+		req->place = REQ_OUT_OF_LINE;
+		if (req->parker)
+			req->parker->inflight--;
+	}
+	pthread_mutex_unlock(&conn->mutex);
+	return queued;
+}
+
+/* ---- Reading --------------------------------------------------------------------------------*/
+
+/* Locked. Take the oldest `n` requests out of line; false: there are not so many answers due. */
+static bool take_answered(struct conn *conn, size_t n, struct req **ret) {
+	for (size_t i = 0; i < n; i++) {
+		if (snecki_list_empty(&conn->inflight))
+			return false;
+		struct req *req = LIST_ITEM(conn->inflight.next, struct req, node);
+		if (req->offset >= conn->offered)
+			return false;
+		snecki_list_remove(&req->node);
+		req->place = REQ_OUT_OF_LINE;
+		conn->inflight_n--;
+		if (req->parker)
+			req->parker->inflight--;
+		else
+			conn->orphan_n--;
+		ret[i] = req;
+	}
+	return true;
+}
+
+/* Complete the requests that these replies answer. */
+static bool complete(struct conn *conn, struct redisReply **replies, size_t n) {
+	struct req *reqs[BATCH] = { 0 };
+	pthread_mutex_lock(&conn->mutex);
+	bool fits = take_answered(conn, n, reqs);
+	if (!fits) {
+		struct sneck_error why;
+		snecki_err(&why, SNECK_ECONN, "the server sent a reply that nobody asked for");
+		snecki_conn_mark_broken(conn, &why);
+	}
+	pthread_mutex_unlock(&conn->mutex);
+	for (size_t i = 0; i < n; i++) {
+		if (reqs[i])
+			reqs[i]->done(reqs[i], REQ_REPLY, replies[i], NULL);
+		freeReplyObject(replies[i]);
+	}
+	return fits;
+}
+
+bool snecki_conn_read(struct conn *conn) {
+	struct redisReply *replies[BATCH];
+	struct sneck_error why;
+	int got = snecki_link_receive(&conn->link, &why);
+	if (got == 0)
+		return false;
+	if (got > 0) {
+		pthread_mutex_lock(&conn->mutex);
+		conn->heard_ns = snecki_now_ns();
+		pthread_mutex_unlock(&conn->mutex);
+	}
+	int r = got < 0 ? got : 1;
+	while (r > 0) {
+		size_t n = 0;
+		while (n < BATCH && (r = snecki_link_next(&conn->link, &replies[n], &why)) > 0)
+			n++;
+		if (n && !complete(conn, replies, n))
+			return false;
+	}
+	if (r < 0) {
+		pthread_mutex_lock(&conn->mutex);
+		snecki_conn_mark_broken(conn, &why);
+		pthread_mutex_unlock(&conn->mutex);
+		return false;
+	}
+	return got == 2;
+}
+
+void snecki_conn_check_silence(struct conn *conn) {
+	/* Bytes may have arrived while this process was stopped or the machine asleep. */
+	while (snecki_conn_read(conn))
+		;
+	pthread_mutex_lock(&conn->mutex);
+	if (conn->state == CONN_UP && snecki_now_ns() >= snecki_conn_silence_ns(conn)) {
+		struct sneck_error why;
+		snecki_err(&why, SNECK_ECONN,
+		        "the server has not answered for %u ms; is it overloaded or stopped, is the network "
+		        "down?",
+		        (unsigned)conn->config.command_ms);
+		snecki_conn_mark_broken(conn, &why);
+	}
+	pthread_mutex_unlock(&conn->mutex);
+}
+
+/* ---- Waiting and leading --------------------------------------------------------------------*/
+
+/* Locked. May this thread lead, and is it free? */
+static bool take_role(struct conn *conn, const struct parker *parker) {
+	if (conn->state != CONN_UP || parker->inflight == 0)
+		return false;
+	if (conn->role != ROLE_NONE && conn->role != ROLE_POLLED)
+		return false;
+	conn->role = ROLE_LEADER;
+	return true;
+}
+
+/* Poll until something happens to the connection or to the parker. Returns the socket's events. */
+static short lead_poll(struct conn *conn, struct parker *parker, short events, int64_t deadline_ns) {
+	struct pollfd pfds[2] = {
+		{ .fd = conn->link.fd, .events = events },
+		{ .fd = conn->kick_fd, .events = POLLIN },
+	};
+	pthread_mutex_lock(&parker->mutex);
+	bool ready = parker->ready;
+	if (!ready)
+		parker->polling = conn;
+	pthread_mutex_unlock(&parker->mutex);
+	if (ready)
+		return 0;
+	struct timespec left;
+	snecki_time_left(deadline_ns, &left);
+	int n = ppoll(pfds, 2, &left, NULL);
+	pthread_mutex_lock(&parker->mutex);
+	parker->polling = NULL;
+	ready = parker->ready;
+	pthread_mutex_unlock(&parker->mutex);
+	/* A kick that came after poll had returned would end the next leader's poll for nothing. */
+	if (ready || (n > 0 && pfds[1].revents))
+		unkick(conn);
+	return n > 0 ? pfds[0].revents : 0;
+}
+
+/* The caller has the role. Read for everybody until the parker is ready, has nothing in flight any
+ * more, its deadline has passed, or the connection is broken; then pass the role on. */
+static void lead(struct conn *conn, struct parker *parker, int64_t deadline_ns) {
+	for (;;) {
+		pthread_mutex_lock(&conn->mutex);
+		snecki_conn_flush(conn, true);
+		int64_t silence_ns = snecki_conn_silence_ns(conn);
+		int64_t until_ns = silence_ns < deadline_ns ? silence_ns : deadline_ns;
+		short events = (short)(POLLIN | (conn->blocked ? POLLOUT : 0));
+		bool leave = conn->state != CONN_UP || parker->inflight == 0;
+		pthread_mutex_unlock(&conn->mutex);
+		if (leave || parker_ready(parker))
+			break;
+		short revents = lead_poll(conn, parker, events, until_ns);
+		if (revents & POLLOUT) {
+			pthread_mutex_lock(&conn->mutex);
+			conn->blocked = false;
+			pthread_mutex_unlock(&conn->mutex);
+		}
+		if (revents & ~POLLOUT)
+			while (snecki_conn_read(conn))
+				;
+		if (parker_ready(parker))
+			break;
+		int64_t now_ns = snecki_now_ns();
+		if (now_ns >= silence_ns)
+			snecki_conn_check_silence(conn);
+		if (now_ns >= deadline_ns)
+			break;
+	}
+	pthread_mutex_lock(&conn->mutex);
+	conn->role = ROLE_NONE;
+	snecki_conn_assign(conn, false);
+	pthread_mutex_unlock(&conn->mutex);
+}
+
+/* Wait as a follower. Locked on entry, not on return. True: the role has been handed over. */
+static bool follow(struct conn *conn, struct parker *parker, int64_t deadline_ns) {
+	/* Under both mutexes, so that a leader that leaves next finds it parked. */
+	pthread_mutex_lock(&parker->mutex);
+	parker->parked = true;
+	pthread_mutex_unlock(&conn->mutex);
+	while (!parker->ready && !parker->lead) {
+		struct timespec until;
+		if (snecki_now_ns() >= deadline_ns)
+			break;
+		snecki_monotonic_deadline(deadline_ns, &until);
+		pthread_cond_timedwait(&parker->cond, &parker->mutex, &until);
+	}
+	parker->parked = false;
+	bool handed = parker->lead;
+	parker->lead = false;
+	pthread_mutex_unlock(&parker->mutex);
+	return handed;
+}
+
+bool snecki_conn_park(struct conn *conn, struct parker *parker, int64_t deadline_ns) {
+	while (!parker_ready(parker)) {
+		pthread_mutex_lock(&conn->mutex);
+		bool leads = take_role(conn, parker);
+		if (leads)
+			pthread_mutex_unlock(&conn->mutex);
+		else
+			leads = follow(conn, parker, deadline_ns);
+		if (leads)
+			lead(conn, parker, deadline_ns);
+		if (snecki_now_ns() >= deadline_ns)
+			return parker_ready(parker);
+	}
+	return true;
+}
+
+/* ---- The rest -------------------------------------------------------------------------------*/
+
+void snecki_conn_want(struct conn *conn) {
+	pthread_mutex_lock(&conn->mutex);
+	if (conn->state != CONN_UP && !conn->wanted) {
+		conn->wanted = true;
+		snecki_conn_wake_background(conn);
+	}
+	pthread_mutex_unlock(&conn->mutex);
+}
+
+bool snecki_conn_is_up(struct conn *conn) {
+	pthread_mutex_lock(&conn->mutex);
+	bool up = conn->state == CONN_UP;
+	pthread_mutex_unlock(&conn->mutex);
+	return up;
+}
+
+void snecki_conn_counters(struct conn *conn, struct conn_counters *ret) {
+	pthread_mutex_lock(&conn->mutex);
+	*ret = conn->counters;
+	pthread_mutex_unlock(&conn->mutex);
+}
+
+void snecki_conn_break(struct conn *conn, const char *text) {
+	struct sneck_error why;
+	snecki_err(&why, SNECK_ECONN, "%s", text);
+	pthread_mutex_lock(&conn->mutex);
+	snecki_conn_mark_broken(conn, &why);
+	pthread_mutex_unlock(&conn->mutex);
+}

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: MIT */
+/* The greeting: HELLO 2 with AUTH and SETNAME, and SELECT behind it, in one round trip.
+ *
+ * HELLO tells version and role, so that a server which is too old or a replica is refused here, with
+ * the reason, instead of failing later in the middle of a script. A server older than 6 does not
+ * know HELLO and repeats its arguments, the password among them, in its error: what the server says
+ * to HELLO is therefore quoted only for the errors whose form is known. */
+#include "net/hello.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include <hiredis/hiredis.h>
+
+#include "base/err.h"
+#include "net/server_error.h"
+
+enum { VERSION_MIN = 7 };
+
+int snecki_hello_write(const struct url *url, const char *client_name, struct buf *out) {
+	size_t secret = url->password ? strlen(url->password) + (url->user ? strlen(url->user) : 0) : 0;
+	/* Growing copies; reserving first keeps the password in one place that is wiped. */
+	snecki_buf_reserve(out, 256 + secret + (client_name ? strlen(client_name) : 0));
+	snecki_buf_resp_array(out, 2u + (url->password ? 3u : 0u) + (client_name ? 2u : 0u));
+	snecki_buf_resp_str(out, "HELLO");
+	snecki_buf_resp_str(out, "2");
+	if (url->password) {
+		snecki_buf_resp_str(out, "AUTH");
+		snecki_buf_resp_str(out, url->user ? url->user : "default");
+		snecki_buf_resp_str(out, url->password);
+	}
+	if (client_name) {
+		snecki_buf_resp_str(out, "SETNAME");
+		size_t name_at = out->len;
+		snecki_buf_resp_str(out, client_name);
+		/* The server refuses the whole HELLO for a blank in the name. */
+		size_t len = strlen(client_name);
+		if (!out->failed)
+			for (size_t i = out->len - 2 - len; i > name_at && i < out->len - 2; i++)
+				if (out->data[i] <= ' ' || out->data[i] > '~')
+					out->data[i] = '_';
+	}
+	int replies = 1;
+	if (url->db) {
+		snecki_buf_resp_array(out, 2);
+		snecki_buf_resp_str(out, "SELECT");
+		snecki_buf_resp_u64(out, url->db);
+		replies++;
+	}
+	return out->failed ? SNECK_ENOMEM : replies;
+}
+
+/* The value behind `key` in the flat list of names and values; NULL: not there, or no string. */
+static const char *field(const struct redisReply *reply, const char *key) {
+	for (size_t i = 0; i + 1 < reply->elements; i += 2) {
+		const struct redisReply *name = reply->element[i];
+		const struct redisReply *value = reply->element[i + 1];
+		if (name->type == REDIS_REPLY_STRING && strcmp(name->str, key) == 0)
+			return value->type == REDIS_REPLY_STRING ? value->str : NULL;
+	}
+	return NULL;
+}
+
+static int too_old(const char *where, const char *version, struct sneck_error *reterr) {
+	return snecki_err(
+	        reterr, SNECK_ENOTSUP, "server %s is Redis %s; 7.0 or later is needed", where, version);
+}
+
+static int check_error(const char *where, const struct redisReply *reply, struct sneck_error *reterr) {
+	const struct server_error *row = snecki_server_error_find(reply->str, reply->len);
+	if (row->code == SNECK_ENOTSUP && row->contains)
+		return too_old(where, "before 6.0 (it does not know HELLO)", reterr);
+	size_t word_len = strcspn(reply->str, " ");
+	if (row->action == ACT_UNKNOWN)
+		return snecki_err_server(reterr, SNECK_ESERVER, reply->str, word_len,
+		        "server %s refuses the greeting with an unknown error; see its log", where);
+	return snecki_err_server(reterr, row->code, reply->str, word_len, "server %s says %.*s: %s", where,
+	        (int)word_len, reply->str, row->remedy);
+}
+
+static int check_hello(const char *where, const struct redisReply *reply, struct sneck_error *reterr) {
+	if (reply->type != REDIS_REPLY_ARRAY)
+		return snecki_err(reterr, SNECK_ENOTSUP,
+		        "server %s answers HELLO in an unknown way; is it a Redis or Valkey server?", where);
+	const char *version = field(reply, "version");
+	const char *role = field(reply, "role");
+	const char *mode = field(reply, "mode");
+	unsigned major = 0;
+	if (mode && strcmp(mode, "sentinel") == 0)
+		return snecki_err(reterr, SNECK_ENOTSUP,
+		        "server %s is a Sentinel, and Sentinel is not supported yet; connect to the primary",
+		        where);
+	if (!version || sscanf(version, "%u", &major) != 1)
+		return snecki_err(reterr, SNECK_ENOTSUP, "server %s does not tell its version", where);
+	if (major < VERSION_MIN)
+		return too_old(where, version, reterr);
+	if (role && strcmp(role, "master") != 0)
+		return snecki_err(
+		        reterr, SNECK_ECONN, "server %s is a replica; connect to the primary instead", where);
+	return 0;
+}
+
+int snecki_hello_check(
+        const struct url *url, int index, const struct redisReply *reply, struct sneck_error *reterr) {
+	char where[160];
+	snecki_url_display(url, where, sizeof(where));
+	if (reply->type == REDIS_REPLY_ERROR)
+		return check_error(where, reply, reterr);
+	return index == 0 ? check_hello(where, reply, reterr) : 0;
+}

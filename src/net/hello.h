@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT */
+/* The first words on a connection: who we are, and whether the server will do. */
+#ifndef SNECK_NET_HELLO_H
+#define SNECK_NET_HELLO_H
+
+#include "base/buf.h"
+#include "net/url.h"
+
+struct redisReply;
+struct sneck_error;
+
+/* Append the greeting for `url`; returns how many replies it will bring, or SNECK_ENOMEM. The bytes
+ * hold the password: wipe the buffer. `client_name` may be NULL. */
+int snecki_hello_write(const struct url *url, const char *client_name, struct buf *out);
+
+/* Judge reply number `index` of the greeting. 0, or:
+ * SNECK_EACCES (credentials), SNECK_ENOTSUP (too old, a Sentinel), SNECK_ECONN (a replica, full),
+ * SNECK_EINVAL (no such database), SNECK_ESERVER. The text never holds the password. */
+int snecki_hello_check(
+        const struct url *url, int index, const struct redisReply *reply, struct sneck_error *reterr);
+
+#endif

@@ -1,0 +1,423 @@
+/* SPDX-License-Identifier: MIT */
+/* Server URLs.
+ *
+ * Every URL may hold a password, and a malformed one may hold it in an unexpected place (a raw '/'
+ * or '@' in a password moves the borders of all parts). So no error text quotes any piece of the
+ * URL: it names the part that is wrong and shows the valid form instead. What a typo could silently
+ * change (an unknown parameter, a second `db`, `user@host` that clients read in two ways) is refused
+ * rather than guessed. */
+#include "net/url.h"
+
+#include <arpa/inet.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/un.h>
+
+#include "base/err.h"
+
+enum { DEFAULT_PORT = 6379, HOST_MAX = 255 };
+
+static const char FORMS[] =
+        "valid forms are redis://[user:password@]host[:port][/db], unix:///path[?db=N] and local:";
+
+/* A piece of the text. */
+struct span {
+	const char *at;
+	size_t len;
+};
+
+static bool span_is(struct span s, const char *word) {
+	return s.len == strlen(word) && strncasecmp(s.at, word, s.len) == 0;
+}
+
+static const char *span_chr(struct span s, char c) {
+	return s.len ? memchr(s.at, c, s.len) : NULL;
+}
+
+/* Cut `s` at `at` (which lies in it): returns the part before; `s` keeps what follows the character. */
+static struct span cut(struct span *s, const char *at) {
+	struct span head = { s->at, (size_t)(at - s->at) };
+	s->len -= head.len + 1;
+	s->at = at + 1;
+	return head;
+}
+
+static int bad(struct sneck_error *reterr, const char *what) {
+	return snecki_err(reterr, SNECK_EINVAL, "server URL: %s; %s", what, FORMS);
+}
+
+static int hex_value(char c) {
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	if (c >= 'a' && c <= 'f')
+		return c - 'a' + 10;
+	if (c >= 'A' && c <= 'F')
+		return c - 'A' + 10;
+	return -1;
+}
+
+static void free_secret(char *secret) {
+	if (secret) {
+		explicit_bzero(secret, strlen(secret));
+		free(secret);
+	}
+}
+
+/* Percent-decode into a new string. A C string cannot hold a NUL, so %00 is refused. */
+static int decode(struct span s, const char *part, char **ret, struct sneck_error *reterr) {
+	char *out = calloc(1, s.len + 1);
+	if (!out)
+		return snecki_err(reterr, SNECK_ENOMEM, "server URL: out of memory");
+	size_t n = 0;
+	for (size_t i = 0; i < s.len; i++) {
+		if (s.at[i] != '%') {
+			out[n++] = s.at[i];
+			continue;
+		}
+		int high = s.len - i > 2 ? hex_value(s.at[i + 1]) : -1;
+		int low = s.len - i > 2 ? hex_value(s.at[i + 2]) : -1;
+		if (high < 0 || low < 0 || high + low == 0) {
+			free_secret(out);
+			return snecki_err(reterr, SNECK_EINVAL,
+			        "server URL: '%%' in the %s must be followed by two hex digits (not 00); "
+			        "write '%%25' for the character itself",
+			        part);
+		}
+		out[n++] = (char)(high * 16 + low);
+		i += 2;
+	}
+	free_secret(*ret);
+	*ret = out;
+	return 0;
+}
+
+/* Digits only; false when there are none, or the value exceeds `max`. */
+static bool parse_number(struct span s, uint32_t max, uint32_t *ret) {
+	uint64_t value = 0;
+	if (s.len == 0 || s.len > 10)
+		return false;
+	for (size_t i = 0; i < s.len; i++) {
+		if (s.at[i] < '0' || s.at[i] > '9')
+			return false;
+		value = value * 10 + (uint64_t)(s.at[i] - '0');
+	}
+	if (value > max)
+		return false;
+	*ret = (uint32_t)value;
+	return true;
+}
+
+static int parse_db(struct span s, uint32_t *ret, struct sneck_error *reterr) {
+	if (!parse_number(s, INT32_MAX, ret))
+		return bad(reterr, "the database must be a number from 0 to 2147483647");
+	return 0;
+}
+
+static int parse_userinfo(struct span s, struct url *url, struct sneck_error *reterr) {
+	const char *colon = span_chr(s, ':');
+	/* redis-cli reads redis://X@host as a password, most other clients as a user. */
+	if (!colon)
+		return snecki_err(reterr, SNECK_EINVAL,
+		        "server URL: what stands before '@' is ambiguous; write redis://user:password@host, "
+		        "or "
+		        "redis://:password@host for a password alone");
+	struct span user = cut(&s, colon);
+	int r;
+	if (user.len) {
+		r = decode(user, "user", &url->user, reterr);
+		if (r < 0)
+			return r;
+	}
+	if (!user.len && !s.len)
+		return 0;
+	return decode(s, "password", &url->password, reterr);
+}
+
+/* Inside the brackets: an IPv6 address, perhaps with %25zone. */
+static int parse_ipv6(struct span s, struct url *url, struct sneck_error *reterr) {
+	char text[INET6_ADDRSTRLEN];
+	struct in6_addr addr;
+	const char *zone = span_chr(s, '%');
+	size_t len = zone ? (size_t)(zone - s.at) : s.len;
+	bool valid = len < sizeof(text);
+	if (valid) {
+		memcpy(text, s.at, len);
+		text[len] = '\0';
+		valid = inet_pton(AF_INET6, text, &addr) == 1;
+	}
+	if (valid && zone)
+		valid = s.len - len > 3 && strncmp(zone, "%25", 3) == 0;
+	if (!valid)
+		return bad(reterr, "what stands in [] is not an IPv6 address");
+	return decode(s, "host", &url->host, reterr);
+}
+
+static int parse_name(struct span s, struct url *url, struct sneck_error *reterr) {
+	if (s.len == 0)
+		return bad(reterr, "the host is missing");
+	if (s.len > HOST_MAX)
+		return bad(reterr, "the host is too long");
+	for (size_t i = 0; i < s.len; i++) {
+		char c = s.at[i];
+		bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+		if (!plain && c != '-' && c != '.' && c != '_')
+			return bad(reterr, "the host has a character that no host name has");
+	}
+	return decode(s, "host", &url->host, reterr);
+}
+
+static int parse_host_port(struct span s, struct url *url, struct sneck_error *reterr) {
+	struct span port = { 0 };
+	bool has_port = false;
+	int r;
+	if (span_chr(s, ','))
+		return snecki_err(reterr, SNECK_ENOTSUP,
+		        "server URL: a list of servers means a cluster, and Cluster is not supported yet");
+	if (s.len && s.at[0] == '[') {
+		const char *end = span_chr(s, ']');
+		if (!end)
+			return bad(reterr, "'[' without ']' in the host");
+		struct span host = cut(&s, end);
+		host.at++;
+		host.len--;
+		if (s.len && s.at[0] != ':')
+			return bad(reterr, "only ':port' may follow ']'");
+		has_port = s.len > 0;
+		port = has_port ? (struct span){ s.at + 1, s.len - 1 } : s;
+		r = parse_ipv6(host, url, reterr);
+	} else {
+		const char *colon = span_chr(s, ':');
+		struct span host = s;
+		if (colon) {
+			host = cut(&s, colon);
+			port = s;
+			has_port = true;
+			if (span_chr(port, ':'))
+				return bad(reterr,
+				        "more than one ':' after the host (an IPv6 address goes in [])");
+		}
+		r = parse_name(host, url, reterr);
+	}
+	if (r < 0)
+		return r;
+	uint32_t number = DEFAULT_PORT;
+	if (has_port && (!parse_number(port, UINT16_MAX, &number) || number == 0))
+		return bad(reterr, "the port must be a number from 1 to 65535");
+	url->port = (uint16_t)number;
+	return 0;
+}
+
+/* key=value, once each. Texts count the parameters instead of naming them: an unescaped '&' makes a
+ * piece of a password look like a parameter's name. */
+static int parse_query(struct span s, bool *has_db, struct url *url, struct sneck_error *reterr) {
+	for (int number = 1; s.len > 0; number++) {
+		const char *amp = span_chr(s, '&');
+		struct span value = s;
+		if (amp)
+			value = cut(&s, amp);
+		else
+			s.len = 0;
+		const char *equals = span_chr(value, '=');
+		struct span key = { value.at, 0 };
+		if (equals)
+			key = cut(&value, equals);
+		int r;
+		bool twice = false;
+		if (span_is(key, "db")) {
+			twice = *has_db;
+			*has_db = true;
+			r = parse_db(value, &url->db, reterr);
+		} else if (span_is(key, "user")) {
+			twice = url->user;
+			r = decode(value, "user", &url->user, reterr);
+		} else if (span_is(key, "password")) {
+			twice = url->password;
+			r = decode(value, "password", &url->password, reterr);
+		} else {
+			return snecki_err(reterr, SNECK_EINVAL,
+			        "server URL: query parameter number %d is not known; valid are db=, user= "
+			        "and "
+			        "password=, joined by '&' (write '%%26' for '&' in a value)",
+			        number);
+		}
+		if (twice)
+			return bad(reterr, "the database, user or password is given twice");
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+static int check_path(const char *path, struct sneck_error *reterr) {
+	struct sockaddr_un addr;
+	if (strlen(path) >= sizeof(addr.sun_path))
+		return snecki_err(reterr, SNECK_EINVAL,
+		        "server URL: the path of a Unix socket has at most %zu bytes; use a shorter one or a "
+		        "link",
+		        sizeof(addr.sun_path) - 1);
+	return 0;
+}
+
+static int parse_unix(struct span authority, struct span path, struct url *url, struct sneck_error *reterr) {
+	if (authority.len || !path.len || path.at[0] != '/')
+		return bad(reterr, "a socket needs its full path after three slashes, unix:///path");
+	if (path.len == 1)
+		return bad(reterr, "the path of the socket is missing");
+	url->kind = URL_UNIX;
+	int r = decode(path, "path", &url->path, reterr);
+	return r < 0 ? r : check_path(url->path, reterr);
+}
+
+/* What follows "scheme://" (or "unix:"): [user:password@]place[/path][?query] */
+static int parse_rest(struct span rest, bool is_unix, struct url *url, struct sneck_error *reterr) {
+	struct span query = { 0 };
+	bool has_db = false;
+	int r;
+	if (span_chr(rest, '#'))
+		return bad(reterr, "'#' has no meaning here (write '%23' in a password)");
+	const char *mark = span_chr(rest, '?');
+	if (mark) {
+		struct span before = cut(&rest, mark);
+		query = rest;
+		rest = before;
+	}
+	const char *slash = span_chr(rest, '/');
+	struct span authority = { rest.at, slash ? (size_t)(slash - rest.at) : rest.len };
+	struct span path = { rest.at + authority.len, rest.len - authority.len };
+	const char *at = authority.len ? memrchr(authority.at, '@', authority.len) : NULL;
+	if (!at && !is_unix && (span_chr(path, '@') || span_chr(query, '@')))
+		return bad(reterr, "'@' after the host; in a password write '%2F' for '/', '%3F' for '?'");
+	if (at) {
+		struct span userinfo = cut(&authority, at);
+		r = parse_userinfo(userinfo, url, reterr);
+		if (r < 0)
+			return r;
+	}
+	if (is_unix) {
+		r = parse_unix(authority, path, url, reterr);
+	} else {
+		url->kind = URL_TCP;
+		r = parse_host_port(authority, url, reterr);
+		if (r == 0 && path.len > 1) {
+			has_db = true;
+			r = parse_db((struct span){ path.at + 1, path.len - 1 }, &url->db, reterr);
+		}
+	}
+	if (r < 0)
+		return r;
+	r = parse_query(query, &has_db, url, reterr);
+	if (r == 0 && url->user && !url->password)
+		return bad(reterr, "a user without a password");
+	return r;
+}
+
+/* 1: a scheme of ours; else an error code. */
+static int check_scheme(struct span scheme, bool *ret_unix, struct sneck_error *reterr) {
+	static const struct {
+		const char *scheme;
+		const char *unsupported; /* NULL: it is supported */
+		bool is_unix;
+	} schemes[] = {
+		{ "redis", NULL, false },
+		{ "valkey", NULL, false },
+		{ "unix", NULL, true },
+		{ "redis+unix", NULL, true },
+		{ "valkey+unix", NULL, true },
+		{ "rediss", "TLS", false },
+		{ "valkeys", "TLS", false },
+		{ "redis+sentinel", "Sentinel", false },
+		{ "redis-sentinel", "Sentinel", false },
+		{ "rediss+sentinel", "Sentinel", false },
+		{ "valkey+sentinel", "Sentinel", false },
+		{ "redis+cluster", "Cluster", false },
+		{ "rediss+cluster", "Cluster", false },
+		{ "valkey+cluster", "Cluster", false },
+	};
+	for (size_t i = 0; i < sizeof(schemes) / sizeof(schemes[0]); i++) {
+		if (!span_is(scheme, schemes[i].scheme))
+			continue;
+		if (schemes[i].unsupported)
+			return snecki_err(reterr, SNECK_ENOTSUP, "server URL: %s is not supported yet; %s",
+			        schemes[i].unsupported, FORMS);
+		*ret_unix = schemes[i].is_unix;
+		return 1;
+	}
+	return bad(reterr, "the scheme is not known");
+}
+
+static int parse(const char *text, struct url *url, struct sneck_error *reterr) {
+	struct span rest = { text, strlen(text) };
+	if (rest.len == 0)
+		return bad(reterr, "it is empty");
+	if (text[0] == '/') {
+		url->kind = URL_UNIX;
+		url->path = strdup(text);
+		if (!url->path)
+			return snecki_err(reterr, SNECK_ENOMEM, "server URL: out of memory");
+		return check_path(text, reterr);
+	}
+	for (size_t i = 0; i < rest.len; i++)
+		if ((unsigned char)text[i] <= ' ' || text[i] == 0x7f)
+			return bad(reterr, "it has a blank or a control character in it");
+	const char *colon = span_chr(rest, ':');
+	if (!colon)
+		return bad(reterr, "it has no scheme");
+	struct span scheme = cut(&rest, colon);
+	if (span_is(scheme, "local")) {
+		url->kind = URL_LOCAL;
+		return rest.len == 0 ? 0 : bad(reterr, "nothing may follow 'local:'");
+	}
+	bool is_unix = false;
+	int r = check_scheme(scheme, &is_unix, reterr);
+	if (r < 0)
+		return r;
+	if (rest.len >= 2 && rest.at[0] == '/' && rest.at[1] == '/')
+		rest = (struct span){ rest.at + 2, rest.len - 2 };
+	else if (!is_unix)
+		return bad(reterr, "'//' is missing after the scheme");
+	return parse_rest(rest, is_unix, url, reterr);
+}
+
+int snecki_url_parse(const char *text, struct url *ret, struct sneck_error *reterr) {
+	struct url url = { 0 };
+	if (!text)
+		return bad(reterr, "there is none");
+	int r = parse(text, &url, reterr);
+	if (r < 0) {
+		snecki_url_done(&url);
+		return r;
+	}
+	*ret = url;
+	return 0;
+}
+
+void snecki_url_done(struct url *url) {
+	free(url->host);
+	free(url->path);
+	free_secret(url->user);
+	free_secret(url->password);
+	*url = (struct url){ 0 };
+}
+
+void snecki_url_display(const struct url *url, char *out, size_t out_size) {
+	char db[16] = "";
+	switch (url->kind) {
+	case URL_TCP:
+		if (url->db)
+			snprintf(db, sizeof(db), "/%u", url->db);
+		snprintf(out, out_size, strchr(url->host, ':') ? "redis://[%s]:%u%s" : "redis://%s:%u%s",
+		        url->host, url->port, db);
+		break;
+	case URL_UNIX:
+		if (url->db)
+			snprintf(db, sizeof(db), "?db=%u", url->db);
+		snprintf(out, out_size, "unix:%s%s", url->path, db);
+		break;
+	case URL_LOCAL:
+		snprintf(out, out_size, "local:");
+		break;
+	}
+}
