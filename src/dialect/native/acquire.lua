@@ -9,16 +9,33 @@ local first = redis.call('ZRANGE', key, '0', '0')[1]
 if not first or first == '#1' then
 	local deadline, token = now + lease, us
 	local ends = deadline
-	local text = string.format('%.0f', us)
-	if redis.call('ZADD', key, 'GT', 'CH', text, '#1', string.format('%.0f', deadline), mode .. attempt) == 1 then
+	local text = string.format('%d', us)
+	if redis.call('ZADD', key, 'GT', 'CH', text, '#1', string.format('%d', deadline), mode .. attempt) == 1 then
 		-- The last token is ahead of the clock, which has stepped back.
 		token = tonumber((redis.call('ZSCORE', key, '#1'))) + 1
-		text = string.format('%.0f', token)
+		text = string.format('%d', token)
 		ends = math.max(deadline, math.ceil(token / 1000))
 		redis.call('ZADD', key, text, '#1')
 	end
-	redis.call('PEXPIREAT', key, string.format('%.0f', ends + keep))
+	redis.call('PEXPIREAT', key, string.format('%d', ends + keep))
 	return { 'granted', us, attempt, text, deadline, 0 }
+end
+
+-- Readers hold it, the first of them to die lives, and nobody waits (a waiter would come first).
+if mode == 'R' and string.byte(first) == 82 then
+	local known = redis.call('ZMSCORE', key, '#1', first, 'R' .. attempt, 'r' .. attempt, 'x' .. attempt, 'b' .. attempt)
+	local joins = known[1] and tonumber(known[2]) > now and not (known[3] or known[4] or known[5] or known[6])
+	local holders = redis.call('ZRANGE', key, '0', '(100000000000000', 'BYSCORE', 'LIMIT', '0', '17')
+	for i = 1, #holders do
+		joins = joins and string.byte(holders[i]) == 82
+	end
+	if joins then
+		local deadline, token = now + lease, tonumber(known[1])
+		local ends = math.max(deadline, math.ceil(token / 1000))
+		redis.call('ZADD', key, string.format('%d', deadline), 'R' .. attempt)
+		redis.call('PEXPIREAT', key, string.format('%d', ends + keep), 'GT')
+		return { 'granted', us, attempt, known[1], deadline, 0 }
+	end
 end
 
 -- @include shared/state.lua

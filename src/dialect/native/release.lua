@@ -7,9 +7,14 @@ local removed = redis.call('ZREM', key, mode .. attempt)
 local first = redis.call('ZRANGE', key, '0', '0', 'WITHSCORES')
 -- @include shared/now.lua
 
--- Nobody else is there and nothing else was asked: what an uncontended lock costs.
-if removed == 1 and first[1] == '#1' and used == 0 and not shrink and #ARGV == 7 then
-	return { 'done', us, attempt, first[2], 0, 0 }
+-- Nothing but the release was asked, and nobody else is there, or other readers hold on, all of them
+-- alive, and nobody waits: such a release costs no more than this.
+if removed == 1 and used == 0 and not shrink and #ARGV == 7 then
+	if first[1] == '#1' then
+		return { 'done', us, attempt, first[2], 0, 0 }
+	elseif mode == 'R' and string.byte(first[1]) == 82 and tonumber(first[2]) > now then
+		return { 'done', us, attempt, redis.call('ZSCORE', key, '#1'), 0, 0 }
+	end
 end
 
 -- @include shared/state.lua

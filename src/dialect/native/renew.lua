@@ -2,25 +2,31 @@
 -- REPLY granted|gone|broken, us, attempt, token, deadline, flags
 local key, attempt, keep, channel = KEYS[1], ARGV[1], tonumber(ARGV[2]), ARGV[3]
 local mode, lease, used = ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6])
+local member = mode .. attempt
+local known = redis.call('ZMSCORE', key, member, '#1')
+local held_until = tonumber(known[1])
 -- @include shared/now.lua
+
+-- Never creates: what is not there is lost, whoever has it now.
+if held_until and held_until > now and known[2] then
+	local deadline = math.max(held_until, now + lease)
+	local token = math.max(tonumber(known[2]), used)
+	local ends = math.max(deadline, math.ceil(token / 1000)) + keep
+	-- First a command that works when memory is full; after it all others do.
+	redis.call('PEXPIREAT', key, string.format('%d', ends), 'GT')
+	local text = string.format('%d', token)
+	redis.call('ZADD', key, 'XX', 'GT', string.format('%d', deadline), member, text, '#1')
+	local head = redis.call('ZRANGE', key, '0', '0', 'WITHSCORES')
+	local wanted = tonumber(head[2]) < 0 and string.match(head[1], '^.([^.]*)') ~= string.match(attempt, '^[^.]*')
+	return { 'granted', us, attempt, text, deadline, wanted and 2 or 0 }
+end
+
 -- @include shared/state.lua
 -- @include shared/advance.lua
 
--- Never creates: what is not there is lost, whoever has it now.
-local member = mode .. attempt
-local held_until = score_of(member)
 if not held_until then
 	return reply(last and score_of('b' .. attempt) and 'broken' or 'gone')
-elseif held_until <= now then
-	drop_hold(member)
-	advance()
-	return reply('gone')
 end
-
-local deadline = math.max(held_until, now + lease)
-keep_key(deadline) -- first, because it works when memory is full
-call('ZADD', key, 'XX', 'GT', digits(deadline), member)
-raise_token(used)
-local head = call('ZRANGE', key, '0', '0', 'WITHSCORES')
-wanted = tonumber(head[2]) < 0 and string.match(head[1], '^.([^.]*)') ~= session
-return reply('granted', deadline)
+drop_hold(member)
+advance()
+return reply('gone')

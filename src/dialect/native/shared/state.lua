@@ -22,7 +22,7 @@ end
 
 -- Lua prints 14 digits of a number when left to itself.
 local function digits(n)
-	return string.format('%.0f', n)
+	return string.format('%d', n)
 end
 
 local function flags()
