@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Helpers of the tests of the public interface. They assert by cmocka, so they are for the test's
- * main thread; test_call's own thread only records what happened. */
+/* Helpers of the tests of the public interface. What asserts by cmocka is for the test's main thread;
+ * test_call's own thread only records what happened, and the eyes on the server assert nothing. */
 #include "locks.h"
 
 #include <poll.h>
@@ -8,11 +8,31 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
 
 #include "wait.h"
+
+struct test_server test_the_server;
+
+int test_server_up(void **state) {
+	(void)state;
+	return test_server_start(&test_the_server, NULL);
+}
+
+int test_server_down(void **state) {
+	(void)state;
+	test_server_stop(&test_the_server);
+	return 0;
+}
+
+int test_server_clean(void **state) {
+	(void)state;
+	test_redis_ok(&test_the_server, "FLUSHALL");
+	return 0;
+}
 
 void test_assert_result(
         int expected, int result, const sneck_error *error, const char *call, const char *file, int line) {
@@ -141,13 +161,18 @@ const char *test_key(const char *name, char out[160]) {
 	return out;
 }
 
+static redisReply *must_be_array(redisReply *reply, const char *what) {
+	if (!reply || reply->type != REDIS_REPLY_ARRAY) {
+		fprintf(stderr, "%s: %s\n", what, reply ? reply->str : "no answer");
+		abort();
+	}
+	return reply;
+}
+
 static redisReply *whole_lock(const struct test_server *server, const char *name) {
 	char key[160];
 	redisReply *reply = test_redis(server, "ZRANGE %s 0 -1 WITHSCORES", test_key(name, key));
-	assert_non_null(reply);
-	if (reply->type != REDIS_REPLY_ARRAY)
-		fail_msg("%s: %s", key, reply->str);
-	return reply;
+	return must_be_array(reply, key);
 }
 
 long test_members(const struct test_server *server, const char *name, const char *kinds) {
@@ -185,21 +210,19 @@ bool test_is_idle(const struct test_server *server, const char *name) {
 		double score = strtod(reply->element[i + 1]->str, NULL);
 		bool buried = member[0] == 'x' && score > 2e14 && score - 2e14 <= now_ms + SNECK_BURY_MS;
 		if (strcmp(member, "#1") != 0 && !buried) {
-			print_error("%s still has %s %.0f\n", key, member, score);
+			fprintf(stderr, "%s still has %s %.0f\n", key, member, score);
 			idle = false;
 		}
 	}
 	freeReplyObject(reply);
 	long long ttl_ms = test_redis_int(server, "PTTL %s", key);
 	if (ttl_ms == -1)
-		print_error("%s never expires\n", key);
+		fprintf(stderr, "%s never expires\n", key);
 	return idle && ttl_ms != -1 && ttl_ms <= SNECK_BURY_MS + 2 * SNECK_KEEP_MS;
 }
 
 int64_t test_server_ms(const struct test_server *server) {
-	redisReply *reply = test_redis(server, "TIME");
-	assert_non_null(reply);
-	assert_int_equal(reply->type, REDIS_REPLY_ARRAY);
+	redisReply *reply = must_be_array(test_redis(server, "TIME"), "TIME");
 	int64_t ms = strtoll(reply->element[0]->str, NULL, 10) * 1000 +
 	             strtoll(reply->element[1]->str, NULL, 10) / 1000;
 	freeReplyObject(reply);

@@ -26,6 +26,27 @@
 #ifndef TEST_SANITIZED
 #define TEST_SANITIZED 0
 #endif
+#if defined(__SANITIZE_THREAD__)
+#define TEST_THREAD_SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define TEST_THREAD_SANITIZED 1
+#endif
+#endif
+#ifndef TEST_THREAD_SANITIZED
+#define TEST_THREAD_SANITIZED 0
+#endif
+
+/* How late a thing may come because the machine is busy. */
+#define TEST_SLACK_MS (TEST_SANITIZED ? 1000 : 300)
+
+/* The server of the program: tests/lib owns it because nearly every program has exactly one.
+ * up and down are for cmocka's group, clean (an empty keyspace) is for each test. */
+extern struct test_server test_the_server;
+int test_server_up(void **state);
+int test_server_down(void **state);
+int test_server_clean(void **state);
+#define TEST(function) cmocka_unit_test_setup(function, test_server_clean)
 
 /* Fails with both results by name, and the error's text. */
 #define assert_result(expected, call, error) \
@@ -74,6 +95,9 @@ void test_call_start(struct test_call *call, sneck_client *client, const char *n
 void test_call_start_upgrade(struct test_call *call, sneck_hold *hold, const sneck_acquire_options *options);
 /* Wait for its end (10 s at most, else the test fails); its result. */
 int test_call_join(struct test_call *call);
+
+/* ---- Eyes on the server. These end the program when the server does not answer, and may be used on
+ * any thread. -------------------------------------------------------------------------------------*/
 
 /* The key of `name` in the default namespace; names without '%', '{', '}' only. */
 const char *test_key(const char *name, char out[160]);
