@@ -276,6 +276,24 @@ bool snecki_conn_orphan(struct conn *conn, struct req *req) {
 	return in_line;
 }
 
+void snecki_conn_orphan_all(struct conn *conn, struct parker *parker) {
+	struct list *lines[] = { &conn->queued, &conn->inflight };
+	pthread_mutex_lock(&conn->mutex);
+	for (size_t i = 0; i < 2 && parker->inflight; i++) {
+		LIST_EACH(node, lines[i]) {
+			struct req *req = LIST_ITEM(node, struct req, node);
+			if (req->parker != parker)
+				continue;
+			req->parker = NULL;
+			parker->inflight--;
+			if (req->place == REQ_IN_FLIGHT)
+				conn->orphan_n++;
+		}
+	}
+	snecki_conn_assign(conn, false);
+	pthread_mutex_unlock(&conn->mutex);
+}
+
 bool snecki_conn_withdraw(struct conn *conn, struct req *req) {
 	pthread_mutex_lock(&conn->mutex);
 	bool queued = req->place == REQ_QUEUED;

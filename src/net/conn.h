@@ -101,6 +101,9 @@ void snecki_conn_submit(struct conn *conn, struct req *req);
  * parker is forgotten. False: too late, done() is about to be called or has been; the caller waits
  * for it before the parker or the request goes away. */
 bool snecki_conn_orphan(struct conn *conn, struct req *req);
+/* Thread: the parker's. The same for every request of the parker that is still in line, so that it
+ * can go away. done() of those that are no longer in line must not use it. */
+void snecki_conn_orphan_all(struct conn *conn, struct parker *parker);
 /* Thread: any. Take a request back that still waits for a connection: true means that no byte of it
  * left, that done() will not be called and that the request is the caller's again. */
 bool snecki_conn_withdraw(struct conn *conn, struct req *req);

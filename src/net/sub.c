@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: MIT */
+/* The subscribe connection.
+ *
+ * All of it runs on the background thread; other threads only raise `wanted` and read `ready`. Messages
+ * are hints, so nothing is kept across a break: the connection is made again, the channel subscribed
+ * again, and on_ready tells the user to look for what it missed.
+ *
+ * A server that vanished without a word sends no messages, as does one that has none to send. So a
+ * connection on which nothing arrived for PING_MS is asked with PING, and broken when that is not
+ * answered within the command time. The subscription itself is awaited under the same rule.
+ * The pause between attempts starts over only after a confirmed subscription: a user that may connect
+ * but not subscribe must not cause a storm. */
+#include "net/sub.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <hiredis/hiredis.h>
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "net/backoff.h"
+#include "net/link.h"
+#include "net/server_error.h"
+#include "net/url.h"
+
+enum { PING_MS = 5000 };
+
+struct sub {
+	struct sub_config config;
+	atomic_bool wanted;
+	atomic_bool ready;
+	/* The rest belongs to the background thread. */
+	struct link link;
+	struct backoff backoff;
+	int64_t next_attempt_ns;
+	struct buf out;    /* what the kernel has not taken yet */
+	int64_t heard_ns;  /* when the last byte arrived */
+	int64_t answer_ns; /* by when the server must have answered; 0: nothing is awaited */
+};
+
+int snecki_sub_new(const struct sub_config *config, struct sub **ret) {
+	struct sub *sub = calloc(1, sizeof(*sub));
+	if (!sub)
+		return SNECK_ENOMEM;
+	const struct link_config link_config = {
+		.url = config->url,
+		.client_name = config->client_name,
+		.connect_ms = config->connect_ms,
+		.command_ms = config->command_ms,
+	};
+	sub->config = *config;
+	atomic_init(&sub->wanted, false);
+	atomic_init(&sub->ready, false);
+	int r = snecki_link_init(&sub->link, &link_config);
+	if (r < 0) {
+		free(sub);
+		return r;
+	}
+	*ret = sub;
+	return 0;
+}
+
+void snecki_sub_free(struct sub *sub) {
+	if (!sub)
+		return;
+	snecki_link_done(&sub->link);
+	snecki_buf_done(&sub->out);
+	free(sub);
+}
+
+void snecki_sub_abandon(struct sub *sub) {
+	/* The background thread may have been anywhere when the process forked. */
+	snecki_link_abandon(&sub->link, false);
+	free(sub);
+}
+
+void snecki_sub_want(struct sub *sub) {
+	if (!atomic_exchange(&sub->wanted, true))
+		sub->config.wake_background(sub->config.ctx);
+}
+
+bool snecki_sub_is_ready(struct sub *sub) {
+	return atomic_load(&sub->ready);
+}
+
+static void go_down(struct sub *sub, const struct sneck_error *why, int64_t now_ns) {
+	char where[160];
+	bool was_ready = atomic_exchange(&sub->ready, false);
+	snecki_link_close(&sub->link);
+	snecki_buf_clear(&sub->out);
+	sub->answer_ns = 0;
+	/* After a break one attempt is made at once; only failures are followed by a pause. */
+	sub->next_attempt_ns = was_ready ? now_ns : snecki_backoff_next_ns(&sub->backoff, now_ns);
+	snecki_url_display(sub->config.url, where, sizeof(where));
+	snecki_log(sub->config.log, LOG_WARN_, "%s not subscribed: %s", where, why->text);
+	if (sub->config.on_down)
+		sub->config.on_down(sub->config.ctx, why);
+}
+
+/* 0, or the link is broken. */
+static int flush(struct sub *sub, struct sneck_error *reterr) {
+	while (sub->out.len) {
+		ssize_t n = snecki_link_send(&sub->link, sub->out.data, sub->out.len);
+		if (n < 0)
+			return snecki_err(reterr, SNECK_ECONN, "the subscribe connection broke");
+		if (n == 0)
+			return 0;
+		snecki_buf_consume(&sub->out, (size_t)n);
+	}
+	return sub->out.failed ? snecki_err(reterr, SNECK_ENOMEM, "out of memory") : 0;
+}
+
+static int ask(struct sub *sub, int64_t now_ns, struct sneck_error *reterr) {
+	sub->answer_ns = snecki_after_ms(now_ns, sub->config.command_ms);
+	return flush(sub, reterr);
+}
+
+static int subscribe(struct sub *sub, int64_t now_ns, struct sneck_error *reterr) {
+	sub->heard_ns = now_ns;
+	snecki_buf_resp_array(&sub->out, 2);
+	snecki_buf_resp_str(&sub->out, "SUBSCRIBE");
+	snecki_buf_resp_bulk(&sub->out, sub->config.channel, sub->config.channel_len);
+	return ask(sub, now_ns, reterr);
+}
+
+static int ping(struct sub *sub, int64_t now_ns, struct sneck_error *reterr) {
+	snecki_buf_resp_array(&sub->out, 1);
+	snecki_buf_resp_str(&sub->out, "PING");
+	return ask(sub, now_ns, reterr);
+}
+
+static bool is_string(const redisReply *reply, const char *data, size_t len) {
+	return reply->type == REDIS_REPLY_STRING && reply->len == len && memcmp(reply->str, data, len) == 0;
+}
+
+/* What the server said: a confirmation, a message, the answer to PING, or an error. */
+static int take_reply(struct sub *sub, const redisReply *reply, struct sneck_error *reterr) {
+	const struct sub_config *config = &sub->config;
+	if (reply->type == REDIS_REPLY_ERROR)
+		return snecki_server_error_fill(reply->str, reply->len, reterr);
+	/* Before the subscription counts, PING is answered as on any connection. */
+	if (reply->type == REDIS_REPLY_STATUS)
+		return 0;
+	if (reply->type != REDIS_REPLY_ARRAY || reply->elements < 2)
+		return snecki_err(reterr, SNECK_ECONN, "the server sent no message but something else");
+	redisReply **part = reply->element;
+	if (reply->elements != 3 || !is_string(part[1], config->channel, config->channel_len))
+		return 0;
+	if (is_string(part[0], "message", 7)) {
+		if (part[2]->type == REDIS_REPLY_STRING && config->on_message)
+			config->on_message(config->ctx, part[2]->str, part[2]->len);
+	} else if (is_string(part[0], "subscribe", 9)) {
+		snecki_backoff_reset(&sub->backoff);
+		atomic_store(&sub->ready, true);
+		snecki_log(config->log, LOG_DEBUG_, "subscribed");
+		if (config->on_ready)
+			config->on_ready(config->ctx);
+	}
+	return 0;
+}
+
+static int receive(struct sub *sub, struct sneck_error *reterr) {
+	int got = snecki_link_receive(&sub->link, reterr);
+	if (got <= 0)
+		return got;
+	sub->heard_ns = snecki_now_ns();
+	sub->answer_ns = 0;
+	redisReply *reply;
+	int r;
+	while ((r = snecki_link_next(&sub->link, &reply, reterr)) > 0) {
+		r = take_reply(sub, reply, reterr);
+		freeReplyObject(reply);
+		if (r < 0)
+			return r;
+	}
+	/* A subscription that is still not confirmed stays under its deadline. */
+	if (!atomic_load(&sub->ready))
+		sub->answer_ns = snecki_after_ms(sub->heard_ns, sub->config.command_ms);
+	return r;
+}
+
+static int run_up(struct sub *sub, bool polled, int64_t now_ns, struct sneck_error *reterr) {
+	/* Without an event there is nothing to read, except that silence is judged after a last look:
+	 * this process may have been stopped, or the machine asleep. */
+	bool late = sub->answer_ns && now_ns >= sub->answer_ns;
+	int r = flush(sub, reterr);
+	if (r == 0 && (polled || late))
+		r = receive(sub, reterr);
+	if (r < 0)
+		return r;
+	if (sub->answer_ns && now_ns >= sub->answer_ns)
+		return snecki_err(reterr, SNECK_ECONN,
+		        "the server has not answered for %u ms; is it overloaded or stopped, is the network "
+		        "down?",
+		        (unsigned)sub->config.command_ms);
+	if (!sub->answer_ns && now_ns >= snecki_after_ms(sub->heard_ns, PING_MS))
+		return ping(sub, now_ns, reterr);
+	return 0;
+}
+
+int snecki_sub_bg_prepare(struct sub *sub, struct pollfd pfds[2], int64_t *deadline_ns) {
+	int64_t until_ns = NS_NEVER;
+	int n = 0;
+	switch (sub->link.state) {
+	case LINK_CLOSED:
+		if (atomic_load(&sub->wanted))
+			until_ns = sub->next_attempt_ns;
+		break;
+	case LINK_UP:
+		pfds[0] = (struct pollfd){ .fd = sub->link.fd, .events = POLLIN };
+		if (sub->out.len)
+			pfds[0].events |= POLLOUT;
+		until_ns = sub->answer_ns ? sub->answer_ns : snecki_after_ms(sub->heard_ns, PING_MS);
+		n = 1;
+		break;
+	default:
+		n = snecki_link_prepare(&sub->link, &pfds[0], &until_ns);
+	}
+	if (until_ns < *deadline_ns)
+		*deadline_ns = until_ns;
+	return n;
+}
+
+void snecki_sub_bg_run(struct sub *sub, const struct pollfd *pfds, int n, int64_t now_ns) {
+	struct sneck_error why;
+	int r = 0;
+	if (sub->link.state == LINK_UP) {
+		r = run_up(sub, n > 0 && pfds[0].revents, now_ns, &why);
+	} else {
+		if (sub->link.state == LINK_CLOSED) {
+			if (!atomic_load(&sub->wanted) || now_ns < sub->next_attempt_ns)
+				return;
+			r = snecki_link_start(&sub->link, now_ns, &why);
+		}
+		if (r == 0)
+			r = snecki_link_step(&sub->link, now_ns, &why);
+		if (r > 0)
+			r = subscribe(sub, now_ns, &why);
+	}
+	if (r < 0)
+		go_down(sub, &why, now_ns);
+}
