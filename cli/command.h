@@ -4,13 +4,20 @@
 #ifndef SNECK_CLI_COMMAND_H
 #define SNECK_CLI_COMMAND_H
 
+#include <stdio.h>
+
 struct command {
 	const char *name;
-	const char *synopsis;
 	const char *summary; /* one line for --help */
-	int (*main)(int argc, char **argv);
+	const char *const
+	        *help; /* lines for `sneck NAME --help`; the first is the synopsis. Ends with NULL */
+	int (*main)(const struct command *self, int argc, char **argv);
 };
 
-int cmd_run(int argc, char **argv);
+extern const struct command command_run;
+
+void print_command_help(const struct command *command, FILE *out);
+/* Complain on stderr about the usage of `command`; returns EXIT_USAGE. */
+int usage_error(const struct command *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

@@ -9,15 +9,22 @@
 #include "command.h"
 #include "exit.h"
 
-static const struct command commands[] = {
-	{ NULL, NULL, NULL, NULL },
-};
+static const struct command *const commands[] = { &command_run, NULL };
 
 static void print_help(FILE *out) {
-	fputs("sneck: run a command under a lock that other machines share\n\n", out);
-	for (const struct command *command = commands; command->name; command++)
-		fprintf(out, "  sneck %s\n      %s\n", command->synopsis, command->summary);
-	fputs("\nExit status: the command's own, 128+N when signal N ended it, or\n", out);
+	fputs("sneck: locks that many processes on many machines share\n\n"
+	      "  sneck run backup -- tar cf /srv/backup.tar /home      wait for \"backup\", then run\n"
+	      "  sneck run -n backup -- true || echo somebody is at it  do not wait\n"
+	      "  sneck run -s site -- rsync -a /srv/site host:          shared with other readers\n\n"
+	      "Commands:\n",
+	        out);
+	for (const struct command *const *command = commands; *command; command++)
+		fprintf(out, "  sneck %s\n      %s\n", (*command)->help[0], (*command)->summary);
+	fputs("  sneck COMMAND --help\n  sneck --version\n"
+	      "\nServer: --server URL, or SNECK_URL, or REDIS_URL, else local: (a private server of this\n"
+	      "user on this machine). URLs: redis://[user:password@]host[:port][/db], unix:///path, local:\n"
+	      "\nExit status: the command's own, 128+N when signal N ended it, or\n",
+	        out);
 #define EXIT_LINE_(name, number, text) fprintf(out, "  %3d  %s\n", number, text);
 	EXIT_MAP(EXIT_LINE_)
 #undef EXIT_LINE_
@@ -33,12 +40,12 @@ int main(int argc, char **argv) {
 		return 0;
 	}
 	if (!strcmp(argv[1], "--version") || !strcmp(argv[1], "-V")) {
-		printf("sneck %s\n", SNECK_VERSION);
+		printf("sneck %s\n", sneck_version());
 		return 0;
 	}
-	for (const struct command *command = commands; command->name; command++) {
-		if (!strcmp(argv[1], command->name))
-			return command->main(argc - 1, argv + 1);
+	for (const struct command *const *command = commands; *command; command++) {
+		if (!strcmp(argv[1], (*command)->name))
+			return (*command)->main(*command, argc - 1, argv + 1);
 	}
 	fprintf(stderr, "sneck: no such command: %s; see sneck --help\n", argv[1]);
 	return EXIT_USAGE;

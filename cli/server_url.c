@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: MIT */
+/* Server URLs as the command handles them: where they come from, and how they are shown without
+ * the secrets in them. What a URL means is the library's business. */
+#include "server_url.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *find_server_url(const char *option, bool *ret_named) {
+	static const char *const variables[] = { "SNECK_URL", "REDIS_URL" };
+
+	*ret_named = true;
+	if (option)
+		return option;
+	for (size_t i = 0; i < sizeof(variables) / sizeof(*variables); i++) {
+		const char *value = getenv(variables[i]);
+		if (value && *value)
+			return value;
+	}
+	*ret_named = false;
+	return "local:";
+}
+
+/* Finds `user:password@` in `url`: from *ret_begin (after "://") to the returned '@'. NULL: none. A
+ * password may contain '@' and '/' where people forgot to encode them: the last '@' counts, unless
+ * the URL is a path. */
+static char *find_userinfo(char *url, char **ret_begin) {
+	char *begin = strstr(url, "://");
+
+	if (!begin || begin[3] == '/')
+		return NULL;
+	*ret_begin = begin + 3;
+	return strrchr(begin + 3, '@');
+}
+
+static bool is_secret(const char *parameter) {
+	return strncmp(parameter, "db=", 3) != 0;
+}
+
+void show_server_url(const char *url, char *ret_text, size_t size) {
+	char *copy = strdup(url);
+	char *begin, *at, *query;
+
+	ret_text[0] = '\0';
+	if (!copy)
+		return;
+	/* User and password first: a '?' may be one of theirs. */
+	at = find_userinfo(copy, &begin);
+	if (at)
+		memmove(begin, at + 1, strlen(at + 1) + 1);
+	query = strchr(copy, '?');
+	if (query)
+		*query++ = '\0';
+	size_t len = (size_t)snprintf(ret_text, size, "%s", copy);
+	char separator = '?';
+	for (char *next, *one = query; one && len < size; one = next) {
+		next = strchr(one, '&');
+		if (next)
+			*next++ = '\0';
+		if (is_secret(one))
+			continue;
+		len += (size_t)snprintf(ret_text + len, size - len, "%c%s", separator, one);
+		separator = '&';
+	}
+	free(copy);
+}
+
+void wipe_server_url(char *url) {
+	char *begin;
+	char *at = find_userinfo(url, &begin);
+	char *query = strchr(url, '?');
+
+	if (at)
+		memset(begin, '*', (size_t)(at - begin));
+	if (query)
+		memset(query + 1, '*', strlen(query + 1));
+}

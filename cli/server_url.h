@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef SNECK_CLI_SERVER_URL_H
+#define SNECK_CLI_SERVER_URL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Which server: `option` (may be NULL), else SNECK_URL, else REDIS_URL, else "local:". `ret_named`
+ * says whether anybody named it. */
+const char *find_server_url(const char *option, bool *ret_named);
+
+/* Write `url` without user and password. Too long for `size`: shortened. */
+void show_server_url(const char *url, char *ret_text, size_t size);
+
+/* Overwrite the secret in a URL that came in argv: other users can read it there. */
+void wipe_server_url(char *url);
+
+#endif
