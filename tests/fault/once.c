@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: MIT */
+/* The runner of the exactly-once tests. A dry run of each script counts its messages; then every
+ * fault is aimed at every one of them.
+ *
+ * A message that is held back is delivered at one of two moments: while the result of the act stands
+ * (it must not disturb it), or after everything has been given back (it must not bring anything to
+ * life). By then the client has long given the connection up, as a real one does. */
+#include "once.h"
+
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "wait.h"
+
+enum { COMMAND_MS = 150, SETTLE_MS = 4000, PLAYERS = TEST_SANITIZED ? 8 : 16, CASES_MAX = 2000 };
+
+static const struct {
+	const char *name;
+	enum proxy_action action;
+	bool on_reply;
+	bool deliver_last;
+} faults[] = {
+	{ "reply lost, connection cut", PROXY_DROP_CUT, true, false },
+	{ "reply lost, then silence", PROXY_DROP_SILENT, true, false },
+	{ "request lost, connection cut", PROXY_CUT_BEFORE, false, false },
+	{ "request sent, connection cut", PROXY_CUT_AFTER, false, false },
+	{ "request late, before the end", PROXY_HOLD, false, false },
+	{ "request late, after the end", PROXY_HOLD, false, true },
+	{ "reply late", PROXY_HOLD_REPLY, true, false },
+};
+enum { FAULTS = sizeof(faults) / sizeof(*faults) };
+
+struct once_case {
+	const struct once_script *script;
+	int fault; /* -1: the dry run */
+	unsigned nth;
+	unsigned requests; /* of the dry run's act */
+	unsigned replies;
+	char failure[2048];
+};
+
+struct stage {
+	struct once_case *cases;
+	int cases_n;
+	atomic_int next;
+};
+
+static void describe_lock(const char *name, char *out, size_t size) {
+	char key[160];
+	redisReply *reply = test_redis(&test_the_server, "ZRANGE %s 0 -1 WITHSCORES", test_key(name, key));
+	size_t len = 0;
+	out[0] = '\0';
+	for (size_t i = 0; reply && i < reply->elements && len < size; i += 2)
+		len += (size_t)snprintf(
+		        out + len, size - len, " %s=%s", reply->element[i]->str, reply->element[i + 1]->str);
+	if (reply)
+		freeReplyObject(reply);
+}
+
+void once_fail(struct once_scene *scene, const char *format, ...) {
+	if (scene->failure[0])
+		return;
+	char what[256], lock[512];
+	va_list args;
+	va_start(args, format);
+	vsnprintf(what, sizeof(what), format, args);
+	va_end(args);
+	describe_lock(scene->name, lock, sizeof(lock));
+	snprintf(scene->failure, sizeof(scene->failure), "%s; act gave %s%s%s; server has%s", what,
+	        scene->result ? sneck_err_name(scene->result) : "0", scene->result ? ": " : "",
+	        scene->result ? scene->error.text : "", lock[0] ? lock : " nothing");
+}
+
+static bool server_has(const struct once_scene *scene, long reads, long writes, long waiters) {
+	return test_members(&test_the_server, scene->name, "R") == reads &&
+	       test_members(&test_the_server, scene->name, "W") == writes &&
+	       test_members(&test_the_server, scene->name, "rwu") == waiters;
+}
+
+void once_expect(struct once_scene *scene, long reads, long writes, long waiters) {
+	if (!scene->failure[0] && !WAIT_UNTIL(server_has(scene, reads, writes, waiters), SETTLE_MS))
+		once_fail(scene, "expected R %ld, W %ld, waiters %ld", reads, writes, waiters);
+}
+
+void once_release(struct once_scene *scene, sneck_hold **hold, int allowed) {
+	if (!*hold)
+		return;
+	int r = sneck_release(*hold);
+	*hold = NULL;
+	if (r != 0 && r != allowed)
+		once_fail(scene, "the release gave %s", sneck_err_name(r));
+}
+
+int once_acquire(struct once_scene *scene, sneck_mode mode, int64_t wait_ms) {
+	sneck_acquire_options options = test_waiting(wait_ms);
+	options.owner = 1;
+	return sneck_acquire(scene->client, scene->name, mode, &options, &scene->hold, &scene->error);
+}
+
+static sneck_client *open_or_note(struct once_scene *scene, const char *url, uint32_t command_ms) {
+	sneck_client_options options = SNECK_CLIENT_OPTIONS_INIT;
+	options.command_ms = command_ms;
+	sneck_client *client = NULL;
+	if (sneck_open(url, &options, &client, NULL) != 0)
+		once_fail(scene, "cannot open");
+	return client;
+}
+
+static void warm(struct once_scene *scene) {
+	sneck_hold *hold = NULL;
+	if (sneck_acquire(scene->client, "warm", SNECK_READ, NULL, &hold, NULL) == 0)
+		(void)sneck_release(hold);
+	else
+		once_fail(scene, "cannot warm up");
+}
+
+/* The held message, if any, is on its way to the server, which has dealt with it when this returns:
+ * it serves its connections in turn. */
+static void deliver(struct once_scene *scene, unsigned fired) {
+	if (!scene->failure[0] && !test_proxy_wait_fired(&scene->proxy, fired, 0))
+		return;
+	struct proxy_counts before;
+	test_proxy_counts(&scene->proxy, &before);
+	test_proxy_deliver(&scene->proxy);
+	(void)test_proxy_wait_delivered(&scene->proxy, before.delivered + 1, 500);
+	for (int i = 0; i < 3; i++)
+		(void)test_server_ms(&test_the_server);
+}
+
+static void count_act(struct once_case *play, struct once_scene *scene) {
+	struct proxy_counts before, after;
+	test_proxy_counts(&scene->proxy, &before);
+	scene->result = play->script->act(scene);
+	test_proxy_counts(&scene->proxy, &after);
+	play->requests = after.requests[PROXY_ANY] - before.requests[PROXY_ANY];
+	play->replies = after.replies[PROXY_ANY] - before.replies[PROXY_ANY];
+}
+
+static void act_under_fault(struct once_case *play, struct once_scene *scene) {
+	struct proxy_rule rule = {
+		.action = faults[play->fault].action, .class = PROXY_ANY, .nth = play->nth
+	};
+	test_proxy_arm(&scene->proxy, &rule);
+	scene->result = play->script->act(scene);
+}
+
+static void play_case(struct once_case *play, int number) {
+	struct once_scene scene = { 0 };
+	snprintf(scene.name, sizeof(scene.name), "%s-%d", play->script->name, number);
+	test_proxy_start(&scene.proxy, test_the_server.socket_path);
+	scene.client = open_or_note(&scene, scene.proxy.url, COMMAND_MS);
+	scene.other = open_or_note(&scene, test_the_server.url, 0);
+	if (!play->script->cold)
+		warm(&scene);
+	if (play->script->prepare && !scene.failure[0])
+		play->script->prepare(&scene);
+	bool held = play->fault >= 0 && (faults[play->fault].action == PROXY_HOLD ||
+	                                        faults[play->fault].action == PROXY_HOLD_REPLY);
+	bool last = held && faults[play->fault].deliver_last;
+	if (!scene.failure[0]) {
+		if (play->fault < 0)
+			count_act(play, &scene);
+		else
+			act_under_fault(play, &scene);
+		play->script->settled(&scene);
+		if (held && !last) {
+			deliver(&scene, 1);
+			play->script->settled(&scene);
+		}
+		if (!held)
+			test_proxy_calm(&scene.proxy);
+		play->script->finish(&scene);
+		once_expect(&scene, 0, 0, 0);
+	}
+	if (last && !scene.failure[0]) {
+		deliver(&scene, 1);
+		if (!server_has(&scene, 0, 0, 0))
+			once_fail(&scene, "a late request came to life");
+	}
+	sneck_close(scene.client);
+	sneck_close(scene.other);
+	test_proxy_stop(&scene.proxy);
+	if (!scene.failure[0] && !test_is_idle(&test_the_server, scene.name))
+		once_fail(&scene, "not idle after the clients were closed");
+	memcpy(play->failure, scene.failure, sizeof(play->failure));
+}
+
+static void *play_cases(void *arg) {
+	struct stage *stage = arg;
+	for (;;) {
+		int i = atomic_fetch_add(&stage->next, 1);
+		if (i >= stage->cases_n)
+			return NULL;
+		play_case(&stage->cases[i], i);
+	}
+}
+
+static bool play_all(struct once_case *cases, int n) {
+	struct stage stage = { .cases = cases, .cases_n = n };
+	pthread_t players[PLAYERS];
+	for (int i = 0; i < PLAYERS; i++)
+		if (pthread_create(&players[i], NULL, play_cases, &stage) != 0)
+			abort();
+	for (int i = 0; i < PLAYERS; i++)
+		pthread_join(players[i], NULL);
+	int failures = 0;
+	for (int i = 0; i < n; i++) {
+		if (!cases[i].failure[0])
+			continue;
+		failures++;
+		fprintf(stderr, "%s, message %u, %s: %s\n", cases[i].script->name, cases[i].nth,
+		        cases[i].fault < 0 ? "no fault" : faults[cases[i].fault].name, cases[i].failure);
+	}
+	fprintf(stderr, "%d cases, %d failures\n", n, failures);
+	return failures == 0;
+}
+
+bool once_run(const struct once_script *scripts, int scripts_n) {
+	static struct once_case cases[CASES_MAX];
+	memset(cases, 0, sizeof(cases));
+	struct once_case dry[16];
+	memset(dry, 0, sizeof(dry));
+	for (int i = 0; i < scripts_n; i++)
+		dry[i] = (struct once_case){ .script = &scripts[i], .fault = -1 };
+	if (!play_all(dry, scripts_n))
+		return false;
+	test_redis_ok(&test_the_server, "FLUSHALL");
+	int n = 0;
+	for (int i = 0; i < scripts_n; i++)
+		for (int fault = 0; fault < FAULTS; fault++) {
+			unsigned messages = faults[fault].on_reply ? dry[i].replies : dry[i].requests;
+			for (unsigned nth = 1; messages > 0 && nth <= messages && n < CASES_MAX; nth++)
+				cases[n++] = (struct once_case){
+					.script = &scripts[i], .fault = fault, .nth = nth
+				};
+		}
+	return play_all(cases, n);
+}
