@@ -168,18 +168,31 @@ void snecki_wish_refuse(struct lock_core *core, struct lock_wish *wish, int code
 	snecki_wish_finish(core, wish, code, NULL);
 }
 
+static const struct lock_grant *ask_of(const struct lock_wish *wish) {
+	return wish->grant ? wish->grant : wish->entry->pending;
+}
+
+bool snecki_wish_unanswered(const struct lock_wish *wish) {
+	if (wish->done || wish->answered)
+		return false;
+	if (wish->kind != WISH_ACQUIRE)
+		return wish->kind != WISH_UPGRADE || (wish->grant && wish->grant->conv == CONV_UP_ASKED);
+	const struct lock_grant *ask = ask_of(wish);
+	if (!ask || (ask->state != GRANT_ASKED && ask->conv != CONV_UP_ASKED))
+		return false;
+	/* Behind another wish of this session it was never asked for. */
+	return wish->grant || wish->entry->queue.next == &wish->node;
+}
+
 /* An acquire that ends unanswered may still take effect; the rest was merely not granted. */
 static int give_up_code(const struct lock_wish *wish, int code) {
-	const struct lock_grant *ask = wish->grant ? wish->grant : wish->entry->pending;
-
 	if (code != SNECK_ETIMEDOUT)
 		return code;
 	if (wish->kind != WISH_ACQUIRE && wish->kind != WISH_UPGRADE)
 		return SNECK_EUNKNOWN;
-	if (wish->kind == WISH_UPGRADE || wish->answered || !ask || ask->state != GRANT_ASKED)
+	if (wish->kind == WISH_UPGRADE || !snecki_wish_unanswered(wish))
 		return code;
-	if (!wish->grant && wish->entry->queue.next != &wish->node)
-		return code; /* behind another wish of this session: never asked for */
+	const struct lock_grant *ask = ask_of(wish);
 	if (ask->bury_n == 0 && ask->last_code)
 		return ask->last_code;
 	return SNECK_EUNKNOWN;

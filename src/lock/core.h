@@ -151,6 +151,8 @@ void snecki_core_detach(struct lock_core *core, struct lock_wish *wish, int64_t 
 /* End a wish that is not done yet: SNECK_ETIMEDOUT, SNECK_ECANCELED, SNECK_ECLOSED. What it asked of
  * the server is withdrawn in the background. A wish the server never answered ends as unknown. */
 void snecki_core_give_up(struct lock_core *core, struct lock_wish *wish, int code, int64_t now_ns);
+/* Does the wish wait for the server's first word, rather than for its turn? */
+bool snecki_wish_unanswered(const struct lock_wish *wish);
 size_t snecki_core_cancel_tag(struct lock_core *core, uint64_t tag, int64_t now_ns);
 /* An owner (a thread) is no more: its holds are renewed no longer. Returns how many there were. */
 size_t snecki_core_owner_gone(struct lock_core *core, uint64_t owner, int64_t now_ns);

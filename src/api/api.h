@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT */
+/* What the files of the public interface share: checking arguments. */
+#ifndef SNECK_API_API_H
+#define SNECK_API_API_H
+
+#include "client/client.h"
+
+/* An acquire's arguments, checked and with defaults filled in. */
+struct acquire_args {
+	sneck_acquire_options options;
+	int64_t deadline_ns;        /* of the wait */
+	int64_t answer_deadline_ns; /* of the server's first word */
+};
+
+int snecki_check_name(const void *name, size_t name_len, sneck_error *reterr);
+int snecki_check_lease(int64_t lease_ms, bool fixed, sneck_error *reterr);
+int snecki_load_acquire(const sneck_client *client, const sneck_acquire_options *options,
+        struct acquire_args *ret, sneck_error *reterr);
+
+#endif

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT */
+/* Arguments: each mistake has its own text, which says what would be right. */
+#include "api/api.h"
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/options.h"
+
+int snecki_check_name(const void *name, size_t name_len, sneck_error *reterr) {
+	if (!name)
+		return snecki_err(reterr, SNECK_EINVAL, "the lock's name is NULL");
+	if (name_len == 0)
+		return snecki_err(reterr, SNECK_EINVAL, "the lock's name is empty; it has 1 to %d bytes",
+		        SNECK_NAME_MAX);
+	if (name_len > SNECK_NAME_MAX)
+		return snecki_err(reterr, SNECK_EINVAL,
+		        "the lock's name has %zu bytes; at most %d are allowed", name_len, SNECK_NAME_MAX);
+	return 0;
+}
+
+int snecki_check_lease(int64_t lease_ms, bool fixed, sneck_error *reterr) {
+	int64_t least = fixed ? SNECK_LEASE_MIN_MS : SNECK_LEASE_RENEW_MIN_MS;
+
+	if (lease_ms >= least && lease_ms <= SNECK_LEASE_MAX_MS)
+		return 0;
+	return snecki_err(reterr, SNECK_EINVAL,
+	        "a lease of %lld ms is out of range: %s leases last %lld ms to %d ms (7 days)",
+	        (long long)lease_ms, fixed ? "fixed" : "renewed", (long long)least, SNECK_LEASE_MAX_MS);
+}
+
+int snecki_load_acquire(const sneck_client *client, const sneck_acquire_options *options,
+        struct acquire_args *ret, sneck_error *reterr) {
+	sneck_acquire_options *loaded = &ret->options;
+	int64_t now_ns = snecki_now_ns();
+
+	if (snecki_options_load(loaded, sizeof *loaded, options) < 0)
+		return snecki_err(reterr, SNECK_EINVAL,
+		        "sneck_acquire_options: start from SNECK_ACQUIRE_OPTIONS_INIT; fields unknown to "
+		        "this version (%s) must be zero",
+		        SNECK_VERSION);
+	if (loaded->lease_ms == 0)
+		loaded->lease_ms = SNECK_LEASE_DEFAULT_MS;
+	int r = snecki_check_lease(loaded->lease_ms, loaded->fixed != 0, reterr);
+	if (r < 0)
+		return r;
+	if (loaded->wait_ms < SNECK_WAIT_FOREVER)
+		return snecki_err(reterr, SNECK_EINVAL,
+		        "wait_ms is %lld; use 0, a time, or SNECK_WAIT_FOREVER", (long long)loaded->wait_ms);
+	if (loaded->policy > SNECK_POLICY_PREFER_WRITERS)
+		return snecki_err(reterr, SNECK_EINVAL,
+		        "policy %u is unknown; use SNECK_POLICY_FAIR or SNECK_POLICY_PREFER_WRITERS",
+		        loaded->policy);
+	if (loaded->owner >> 62)
+		return snecki_err(reterr, SNECK_EINVAL,
+		        "owner must be below 2^62: larger numbers are the library's own");
+	if (loaded->policy == SNECK_POLICY_DEFAULT)
+		loaded->policy = client->policy;
+	ret->answer_deadline_ns = snecki_after_ms(now_ns, client->command_ms);
+	ret->deadline_ns = loaded->wait_ms == SNECK_WAIT_FOREVER ? NS_NEVER
+	                   : loaded->wait_ms == 0                ? ret->answer_deadline_ns
+	                                                         : snecki_after_ms(now_ns, loaded->wait_ms);
+	if (ret->answer_deadline_ns < ret->deadline_ns)
+		ret->answer_deadline_ns = ret->deadline_ns;
+	return 0;
+}

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: MIT */
+/* The background thread: messages, timers, reconnects, renewals. It reads the command connection
+ * when no caller does. It never waits for a lock of the program, and no code of the program runs
+ * on it except the log hook. */
+#include "client/client.h"
+
+#include <poll.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <sneck/error.h>
+
+#include "base/clock.h"
+
+/* Thread: any. */
+void snecki_client_wake(void *ctx) {
+	sneck_client *client = ctx;
+	uint64_t one = 1;
+	ssize_t n = write(client->wake_fd, &one, sizeof one);
+	(void)n; /* EAGAIN: awake already */
+}
+
+/* ---- What net tells us --------------------------------------------------------------------------*/
+
+static void on_conn_up(void *ctx) {
+	sneck_client *client = ctx;
+
+	snecki_log(&client->log, LOG_DEBUG_, "connected to %s", client->display);
+	snecki_client_lock(client);
+	client->down.code = 0;
+	pthread_cond_broadcast(&client->changed);
+	snecki_core_connected(client->core, snecki_now_ns());
+	snecki_client_unlock(client);
+}
+
+static void on_conn_down(void *ctx, const struct sneck_error *why) {
+	sneck_client *client = ctx;
+
+	snecki_log(&client->log, LOG_WARN_, "no connection to %s: %s", client->display, why->text);
+	snecki_client_lock(client);
+	client->down = *why;
+	pthread_cond_broadcast(&client->changed);
+	snecki_client_unlock(client);
+}
+
+static void on_sub_ready(void *ctx) {
+	sneck_client *client = ctx;
+
+	snecki_client_lock(client);
+	snecki_core_subscribed(client->core, snecki_now_ns());
+	snecki_client_unlock(client);
+}
+
+static void on_sub_down(void *ctx, const struct sneck_error *why) {
+	sneck_client *client = ctx;
+	snecki_log(&client->log, LOG_INFO_, "no messages from %s for now: %s", client->display, why->text);
+}
+
+static void on_sub_message(void *ctx, const char *payload, size_t len) {
+	sneck_client *client = ctx;
+	struct lock_note note;
+
+	if (!client->dialect->read_note(&client->session, payload, len, &note)) {
+		snecki_log(&client->log, LOG_DEBUG_, "a message was not understood (%zu bytes)", len);
+		return;
+	}
+	snecki_client_lock(client);
+	snecki_core_note(client->core, &note, snecki_now_ns());
+	snecki_client_unlock(client);
+}
+
+int snecki_client_links(sneck_client *client) {
+	struct buf channel = BUF_INIT;
+	struct conn_config conn = {
+		.url = &client->server,
+		.client_name = client->session_id,
+		.connect_ms = client->connect_ms,
+		.command_ms = client->command_ms,
+		.log = &client->log,
+		.on_up = on_conn_up,
+		.on_down = on_conn_down,
+		.wake_background = snecki_client_wake,
+		.ctx = client,
+	};
+	int r = client->dialect->channel(&client->session, &channel);
+	struct sub_config sub = {
+		.url = &client->server,
+		.client_name = client->session_id,
+		.channel = channel.data,
+		.channel_len = channel.len,
+		.connect_ms = client->connect_ms,
+		.command_ms = client->command_ms,
+		.log = &client->log,
+		.on_ready = on_sub_ready,
+		.on_down = on_sub_down,
+		.on_message = on_sub_message,
+		.wake_background = snecki_client_wake,
+		.ctx = client,
+	};
+	if (r == 0)
+		r = snecki_conn_new(&conn, &client->conn);
+	if (r == 0)
+		r = snecki_sub_new(&sub, &client->sub);
+	snecki_buf_done(&channel);
+	return r;
+}
+
+/* ---- The loop -----------------------------------------------------------------------------------*/
+
+static int64_t run_timers(sneck_client *client) {
+	snecki_client_lock(client);
+	int64_t now_ns = snecki_now_ns();
+	snecki_core_run(client->core, now_ns);
+	int64_t due_ns = snecki_core_next_due(client->core);
+	atomic_store(&client->background_due_ns, due_ns);
+	snecki_client_unlock(client);
+	return due_ns;
+}
+
+static void drain_wake(sneck_client *client) {
+	uint64_t count;
+	ssize_t n = read(client->wake_fd, &count, sizeof count);
+	(void)n;
+}
+
+static void turn(sneck_client *client) {
+	struct pollfd pfds[5];
+	struct timespec left;
+
+	snecki_client_run_deferred(client);
+	int64_t due_ns = run_timers(client);
+	pfds[0] = (struct pollfd){ .fd = client->wake_fd, .events = POLLIN };
+	int conn_n = snecki_conn_bg_prepare(client->conn, pfds + 1, &due_ns);
+	int sub_n = snecki_sub_bg_prepare(client->sub, pfds + 1 + conn_n, &due_ns);
+	snecki_time_left(due_ns, &left);
+	ppoll(pfds, (nfds_t)(1 + conn_n + sub_n), &left, NULL);
+	if (pfds[0].revents)
+		drain_wake(client);
+	int64_t now_ns = snecki_now_ns();
+	snecki_conn_bg_run(client->conn, pfds + 1, conn_n, now_ns);
+	snecki_sub_bg_run(client->sub, pfds + 1 + conn_n, sub_n, now_ns);
+}
+
+void *snecki_client_background(void *arg) {
+	sneck_client *client = arg;
+
+	while (!atomic_load(&client->stop))
+		turn(client);
+	return NULL;
+}

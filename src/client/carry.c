@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: MIT */
+/* Carrying out what the core wants, and bringing back what the server says.
+ *
+ * The core's `send` only puts a call into the outbox; snecki_client_unlock submits the outbox in order
+ * once the event is over. The first thread's request is written by itself, and its parker makes it
+ * the natural reader of the answer: no other thread is involved in an uncontended lock.
+ *
+ * Submitting happens under send_mutex, so an answer that net gives from inside a submit (out of
+ * memory, closing) must not run an event there and then: it is deferred to the background thread. */
+#include "client/client.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <hiredis/hiredis.h>
+
+#include <sneck/error.h>
+
+#include "base/clock.h"
+#include "net/server_error.h"
+
+/* Ours, behind the core's lock_call. */
+struct carried {
+	struct req req;
+	struct list node; /* outbox, or deferred */
+	sneck_client *client;
+	const char *name; /* the entry's: it lives as long as the call */
+	size_t name_len;
+	bool full_text;              /* EVAL: the server did not know the script */
+	struct lock_outcome outcome; /* deferred: the answer */
+	struct sneck_error error;
+};
+
+static struct carried *carried_of(struct lock_call *call) {
+	return (struct carried *)(void *)((char *)call + sizeof *call);
+}
+
+static struct lock_call *call_of(struct carried *carried) {
+	return (struct lock_call *)(void *)((char *)carried - sizeof(struct lock_call));
+}
+
+_Static_assert(
+        sizeof(struct lock_call) % _Alignof(struct carried) == 0, "what follows a call must be aligned");
+
+size_t snecki_client_call_extra(void) {
+	return sizeof(struct carried);
+}
+
+/* ---- Answers ------------------------------------------------------------------------------------*/
+
+static void answer(
+        struct carried *carried, const struct lock_outcome *outcome, const struct sneck_error *error) {
+	sneck_client *client = carried->client;
+	int64_t sent_ns = carried->req.sent_ns;
+	const char *detail = error && error->code ? error->text : NULL;
+
+	snecki_buf_done(&carried->req.bytes);
+	snecki_client_lock(client);
+	snecki_core_reply(client->core, call_of(carried), outcome, detail, sent_ns, snecki_now_ns());
+	if (atomic_load(&client->closing))
+		pthread_cond_broadcast(&client->changed);
+	snecki_client_unlock(client);
+}
+
+static bool inside_submit(sneck_client *client) {
+	pthread_t *submitter = atomic_load(&client->submitter);
+	return submitter && pthread_equal(*submitter, pthread_self());
+}
+
+static void answer_or_defer(
+        struct carried *carried, const struct lock_outcome *outcome, const struct sneck_error *error) {
+	sneck_client *client = carried->client;
+
+	if (!inside_submit(client)) {
+		answer(carried, outcome, error);
+		return;
+	}
+	carried->outcome = *outcome;
+	if (error)
+		carried->error = *error;
+	pthread_mutex_lock(&client->defer_mutex);
+	snecki_list_append(&client->deferred, &carried->node);
+	pthread_mutex_unlock(&client->defer_mutex);
+	snecki_client_wake(client);
+}
+
+void snecki_client_run_deferred(sneck_client *client) {
+	for (;;) {
+		pthread_mutex_lock(&client->defer_mutex);
+		if (snecki_list_empty(&client->deferred)) {
+			pthread_mutex_unlock(&client->defer_mutex);
+			return;
+		}
+		struct carried *carried = LIST_ITEM(client->deferred.next, struct carried, node);
+		snecki_list_remove(&carried->node);
+		pthread_mutex_unlock(&client->defer_mutex);
+		answer(carried, &carried->outcome, &carried->error);
+	}
+}
+
+static void submit(struct carried *carried);
+
+/* The server has never seen the script, or has forgotten it: it did not run, so send its text. */
+static bool resend_with_text(struct carried *carried, const struct redisReply *reply) {
+	if (reply->type != REDIS_REPLY_ERROR || carried->full_text)
+		return false;
+	if (snecki_server_error_find(reply->str, (size_t)reply->len)->action != ACT_EVAL)
+		return false;
+	carried->full_text = true;
+	/* Its thread may have left by now; it is woken by the result, wherever that is read. */
+	carried->req.parker = NULL;
+	pthread_mutex_lock(&carried->client->send_mutex);
+	submit(carried);
+	pthread_mutex_unlock(&carried->client->send_mutex);
+	return true;
+}
+
+/* Thread: whichever reads. */
+static void request_done(struct req *req, enum req_status status, const struct redisReply *reply,
+        const struct sneck_error *error) {
+	struct carried *carried = (struct carried *)(void *)((char *)req - offsetof(struct carried, req));
+	const struct lock_op *op = &call_of(carried)->op;
+	struct lock_outcome outcome = { 0 };
+	struct sneck_error detail = { 0 };
+
+	switch (status) {
+	case REQ_REPLY:
+		if (resend_with_text(carried, reply))
+			return;
+		carried->client->dialect->decode(&carried->client->session, op, reply, &outcome, &detail);
+		break;
+	case REQ_NOT_SENT:
+		outcome.status = LOCK_FAILED;
+		outcome.code = error ? error->code : SNECK_ECONN;
+		if (error)
+			detail = *error;
+		break;
+	case REQ_UNKNOWN:
+		outcome.status = LOCK_UNKNOWN;
+		if (error)
+			detail = *error;
+		break;
+	}
+	answer_or_defer(carried, &outcome, &detail);
+}
+
+/* ---- Requests -----------------------------------------------------------------------------------*/
+
+/* Under send_mutex. */
+static void submit(struct carried *carried) {
+	sneck_client *client = carried->client;
+	pthread_t self = pthread_self();
+
+	snecki_buf_clear(&carried->req.bytes);
+	int r = client->dialect->encode(&client->session, &call_of(carried)->op, carried->name,
+	        carried->name_len, carried->full_text, &carried->req.bytes);
+	atomic_store(&client->submitter, &self);
+	if (r < 0) {
+		struct lock_outcome outcome = { .status = LOCK_FAILED, .code = r };
+		answer_or_defer(carried, &outcome, NULL);
+	} else {
+		snecki_conn_submit(client->conn, &carried->req);
+	}
+	atomic_store(&client->submitter, NULL);
+}
+
+static void on_send(void *ctx, struct lock_call *call, const char *name, size_t name_len) {
+	sneck_client *client = ctx;
+	struct carried *carried = carried_of(call);
+
+	carried->client = client;
+	carried->name = name;
+	carried->name_len = name_len;
+	carried->req.done = request_done;
+	carried->req.parker = client->current;
+	snecki_list_append(&client->outbox, &carried->node);
+	if (!client->subscribed_once && (call->op.queue || call->op.kind == OP_RENEW)) {
+		/* From now on there are messages worth hearing. */
+		client->subscribed_once = true;
+		snecki_sub_want(client->sub);
+	}
+}
+
+void snecki_client_lock(sneck_client *client) {
+	pthread_mutex_lock(&client->mutex);
+}
+
+void snecki_client_unlock(sneck_client *client) {
+	struct list batch;
+	int64_t due_ns = snecki_core_next_due(client->core);
+
+	client->current = NULL;
+	snecki_list_init(&batch);
+	bool any = !snecki_list_empty(&client->outbox);
+	if (any) {
+		batch = client->outbox;
+		batch.next->prev = &batch;
+		batch.prev->next = &batch;
+		snecki_list_init(&client->outbox);
+		pthread_mutex_lock(&client->send_mutex);
+	}
+	pthread_mutex_unlock(&client->mutex);
+	if (due_ns < atomic_load(&client->background_due_ns))
+		snecki_client_wake(client);
+	if (!any)
+		return;
+	LIST_EACH (at, &batch) {
+		struct carried *carried = LIST_ITEM(at, struct carried, node);
+		snecki_list_remove(at);
+		submit(carried);
+	}
+	pthread_mutex_unlock(&client->send_mutex);
+}
+
+/* ---- Results ------------------------------------------------------------------------------------*/
+
+static void async_result(sneck_client *client, struct waiter *waiter) {
+	struct lock_wish *wish = &waiter->wish;
+	struct event_node *node = waiter->event;
+	sneck_hold *hold = waiter->hold;
+	struct sneck_error error = { 0 };
+
+	node->event.tag = wish->tag;
+	node->event.code = wish->code;
+	if (wish->code == 0) {
+		node->event.type = SNECK_EVENT_ACQUIRED;
+		node->event.hold = hold;
+		node->event.state = SNECK_HELD;
+		node->event.token = hold->lock.token;
+	} else {
+		node->event.type = SNECK_EVENT_REFUSED;
+		snecki_wish_error(client, wish, hold->name, hold->name_len, -1, &error);
+		memcpy(node->event.text, error.text, sizeof node->event.text);
+		snecki_hold_free(hold);
+	}
+	snecki_event_post(client, node);
+	free(waiter);
+}
+
+static void on_complete(void *ctx, struct lock_wish *wish) {
+	sneck_client *client = ctx;
+	struct waiter *waiter = (struct waiter *)(void *)((char *)wish - offsetof(struct waiter, wish));
+
+	if (waiter->async)
+		async_result(client, waiter);
+	else
+		snecki_parker_wake(&waiter->parker);
+}
+
+static void set_hold_fd(const sneck_hold *hold) {
+	uint64_t value = 1;
+	ssize_t n;
+
+	if (hold->fd < 0)
+		return;
+	if (hold->lock.state == HOLD_HELD)
+		n = read(hold->fd, &value, sizeof value);
+	else
+		n = write(hold->fd, &value, sizeof value);
+	(void)n;
+}
+
+static void on_state(void *ctx, struct lock_hold *lock) {
+	sneck_client *client = ctx;
+	sneck_hold *hold = (sneck_hold *)(void *)((char *)lock - offsetof(sneck_hold, lock));
+
+	set_hold_fd(hold);
+	hold->news.event.type = SNECK_EVENT_STATE;
+	hold->news.event.hold = hold;
+	hold->news.event.state = (int)lock->state;
+	hold->news.event.token = lock->token;
+	hold->news.event.code = lock->state == HOLD_LOST     ? SNECK_ELOST
+	                        : lock->state == HOLD_BROKEN ? SNECK_EBROKEN
+	                                                     : 0;
+	snecki_event_post(client, &hold->news);
+}
+
+static void on_own_id(void *ctx, char mode, uint64_t attempt, char ret_id[LOCK_ID_MAX]) {
+	sneck_client *client = ctx;
+	client->dialect->hold_id(&client->session, mode, attempt, ret_id);
+}
+
+const struct lock_hooks snecki_client_hooks = {
+	.send = on_send,
+	.complete = on_complete,
+	.state = on_state,
+	.own_id = on_own_id,
+};

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: MIT */
+/* The client: owns the threads, feeds events to the lock core and carries out its actions.
+ *
+ * Locks, in the order in which they may be taken
+ *   mutex       the core, the holds, the events; every event of the core happens under it
+ *   send_mutex  taken before `mutex` is let go (snecki_client_unlock), so that requests reach the
+ *               connection in the order in which the core made them
+ *   those of net and of the parkers
+ * A request completes (net calls us) with none of them held. */
+#ifndef SNECK_CLIENT_CLIENT_H
+#define SNECK_CLIENT_CLIENT_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <sneck/sneck.h>
+
+#include "base/list.h"
+#include "base/log.h"
+#include "dialect/dialect.h"
+#include "lock/core.h"
+#include "net/conn.h"
+#include "net/sub.h"
+#include "net/url.h"
+
+enum { SESSION_MAX = 40 };
+
+/* An event that waits for sneck_client_next_event. */
+struct event_node {
+	struct list node; /* in no list: free to be used */
+	sneck_event event;
+	bool heap; /* free it once it has been read */
+};
+
+struct sneck_hold {
+	struct lock_hold lock; /* the core's; under the client's mutex */
+	sneck_client *client;
+	bool thread_bound;      /* the owner is a thread: only that thread may release it */
+	int fd;                 /* eventfd, or -1 */
+	struct event_node news; /* the last change of state, not read yet */
+	struct list all;        /* client's list of handles */
+	size_t name_len;
+	char name[];
+};
+
+/* One blocking or asynchronous call. */
+struct waiter {
+	struct lock_wish wish;
+	struct parker parker; /* blocking calls */
+	bool async;
+	sneck_hold *hold;         /* async acquire: the event's */
+	struct event_node *event; /* async: made beforehand, so that the result cannot get lost */
+};
+
+/* A thread that has used the client. Two references: the thread's and the client's. */
+struct thread_slot {
+	atomic_int refs;
+	pthread_mutex_t mutex; /* guards `client` against the client's end */
+	sneck_client *client;  /* NULL: closed */
+	uint64_t owner;
+	struct list node;
+};
+
+struct sneck_client {
+	struct url url;    /* as given */
+	struct url server; /* where to connect: `url`, or the private server's socket */
+	char *name_space;
+	char session_id[SESSION_MAX + 1];
+	char display[256]; /* the URL for people */
+	struct dialect_session session;
+	const struct dialect *dialect;
+	struct log log;
+	uint32_t connect_ms, command_ms, policy, flags;
+	unsigned char *fork_page; /* zero in a forked child */
+
+	pthread_mutex_t mutex;
+	struct lock_core *core;
+	struct list outbox;     /* calls that the core made and nobody has submitted yet */
+	struct parker *current; /* whose event is at hand: its thread waits for what it sends */
+	struct list holds;
+	struct list events;
+	int event_fd;
+	size_t event_n;
+	atomic_bool started;
+	atomic_bool closing;
+	atomic_int inside;      /* calls that have not returned yet */
+	pthread_cond_t changed; /* the link went up or down, a call returned, an answer came while closing */
+	bool subscribed_once;
+	struct sneck_error down; /* why the link is down; code 0: it is not */
+	uint64_t local_failures;
+
+	pthread_mutex_t send_mutex;
+	_Atomic(pthread_t *) submitter; /* the thread inside snecki_conn_submit, or NULL */
+	pthread_mutex_t defer_mutex;
+	struct list deferred; /* answers that came from inside a submit */
+
+	struct conn *conn;
+	struct sub *sub;
+	pthread_t background;
+	int wake_fd;
+	_Atomic int64_t background_due_ns;
+	atomic_bool stop;
+
+	pthread_key_t thread_key;
+	bool have_key;
+	struct list threads;
+	uint64_t thread_counter;
+};
+
+/* client.c */
+int snecki_client_open(
+        const char *url, const sneck_client_options *options, sneck_client **ret, sneck_error *reterr);
+void snecki_client_close(sneck_client *client);
+/* In a forked child: free the memory, touch nothing that the parent uses. */
+void snecki_client_abandon(sneck_client *client);
+bool snecki_client_forked(const sneck_client *client);
+/* Start the threads on first use, and the private server when it is wanted and not there. */
+int snecki_client_start(sneck_client *client, int64_t deadline_ns, sneck_error *reterr);
+/* Every call that may block enters and leaves; close waits for those inside. */
+int snecki_client_enter(sneck_client *client, int64_t deadline_ns, sneck_error *reterr);
+void snecki_client_leave(sneck_client *client);
+/* Locked: wait for `changed`, or the deadline. False: it has passed. */
+bool snecki_client_await_change(sneck_client *client, int64_t deadline_ns);
+int snecki_client_connect(sneck_client *client, sneck_error *reterr);
+
+/* carry.c: actions of the core, answers of the server */
+extern const struct lock_hooks snecki_client_hooks;
+size_t snecki_client_call_extra(void);
+void snecki_client_lock(sneck_client *client);
+/* Submit what the core wants sent, tell the background thread of an earlier timer, and unlock. */
+void snecki_client_unlock(sneck_client *client);
+void snecki_client_run_deferred(sneck_client *client);
+
+/* background.c */
+void *snecki_client_background(void *client);
+void snecki_client_wake(void *client);
+int snecki_client_links(sneck_client *client); /* makes conn and sub */
+
+/* wait.c: blocking calls */
+void snecki_waiter_init(struct waiter *waiter);
+void snecki_waiter_done(sneck_client *client, struct waiter *waiter);
+/* Locked by snecki_client_lock with `current` set; unlocks, and waits until the wish is done. */
+int snecki_waiter_wait(
+        sneck_client *client, struct waiter *waiter, int64_t deadline_ns, int64_t answer_deadline_ns);
+sneck_hold *snecki_hold_new(sneck_client *client, const void *name, size_t name_len);
+void snecki_hold_free(sneck_hold *hold); /* locked */
+/* Fills `reterr` from a finished wish; returns its code. */
+int snecki_wish_error(sneck_client *client, const struct lock_wish *wish, const void *name, size_t name_len,
+        int64_t wait_ms, sneck_error *reterr);
+
+/* threads.c */
+int snecki_client_threads_begin(sneck_client *client);
+int snecki_client_thread_owner(sneck_client *client, uint64_t *ret_owner); /* unlocked */
+void snecki_client_threads_end(sneck_client *client);
+uint64_t snecki_client_anonymous_owner(sneck_client *client); /* locked */
+
+/* events.c; all locked */
+void snecki_event_post(sneck_client *client, struct event_node *node);
+bool snecki_event_take(sneck_client *client, sneck_event *ret);
+void snecki_event_drop(sneck_client *client, struct event_node *node);
+void snecki_events_free(sneck_client *client);
+
+#endif

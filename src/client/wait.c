@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: MIT */
+/* Blocking calls: a wish, a place to wait, and the text of a refusal. */
+#include "client/client.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+
+void snecki_waiter_init(struct waiter *waiter) {
+	memset(waiter, 0, sizeof *waiter);
+	snecki_parker_init(&waiter->parker);
+}
+
+/* Requests that were sent for this thread and are still unanswered go on without it. The last use of
+ * the client in a call: once it is counted out, sneck_close may free everything. */
+void snecki_waiter_done(sneck_client *client, struct waiter *waiter) {
+	snecki_conn_orphan_all(client->conn, &waiter->parker);
+	snecki_parker_done(&waiter->parker);
+	snecki_client_leave(client);
+}
+
+/* Until `deadline_ns`; or, while the server has not answered at all, until `answer_deadline_ns` if that
+ * is later: an answer that nobody waits for would have to be undone. */
+int snecki_waiter_wait(
+        sneck_client *client, struct waiter *waiter, int64_t deadline_ns, int64_t answer_deadline_ns) {
+	struct lock_wish *wish = &waiter->wish;
+
+	snecki_client_unlock(client);
+	for (;;) {
+		bool ready = snecki_conn_park(client->conn, &waiter->parker, deadline_ns);
+		snecki_client_lock(client);
+		if (wish->done)
+			break;
+		if (!ready && snecki_wish_unanswered(wish) && deadline_ns < answer_deadline_ns) {
+			deadline_ns = answer_deadline_ns;
+			snecki_client_unlock(client);
+			continue;
+		}
+		snecki_core_give_up(client->core, wish, SNECK_ETIMEDOUT, snecki_now_ns());
+		break;
+	}
+	int code = wish->code;
+	snecki_client_unlock(client);
+	return code;
+}
+
+/* ---- Handles ------------------------------------------------------------------------------------*/
+
+sneck_hold *snecki_hold_new(sneck_client *client, const void *name, size_t name_len) {
+	sneck_hold *hold = calloc(1, sizeof *hold + name_len + 1);
+
+	if (!hold)
+		return NULL;
+	hold->client = client;
+	hold->fd = -1;
+	hold->name_len = name_len;
+	memcpy(hold->name, name, name_len); /* calloc has put a NUL behind it */
+	snecki_list_init(&hold->lock.in_grant);
+	snecki_list_init(&hold->news.node);
+	snecki_list_append(&client->holds, &hold->all);
+	return hold;
+}
+
+void snecki_hold_free(sneck_hold *hold) {
+	snecki_event_drop(hold->client, &hold->news);
+	snecki_list_remove(&hold->all);
+	if (hold->fd >= 0)
+		close(hold->fd);
+	free(hold);
+}
+
+/* ---- Texts --------------------------------------------------------------------------------------*/
+
+/* A name for people: bytes that do not print are escaped, long ones are cut. */
+static void print_name(char *out, size_t size, const unsigned char *name, size_t len) {
+	size_t n = 0;
+
+	for (size_t i = 0; i < len; i++) {
+		if (n + 8 > size) {
+			n += (size_t)snprintf(out + n, size - n, "...");
+			break;
+		}
+		if (name[i] >= 0x20 && name[i] != 0x7f && name[i] != '"' && name[i] != '\\')
+			out[n++] = (char)name[i];
+		else
+			n += (size_t)snprintf(out + n, size - n, "\\x%02x", name[i]);
+	}
+	out[n] = '\0';
+}
+
+static void describe_refusal(sneck_client *client, const struct lock_wish *wish, const char *shown,
+        int64_t wait_ms, char *out, size_t size) {
+	const char *mode = wish->holder_mode == 'W' ? "write" : "read";
+	const char *asked = wish->mode == 'W' || wish->kind == WISH_UPGRADE ? "write" : "read";
+	int n = 0;
+
+	if (wish->code == SNECK_ETIMEDOUT && wait_ms >= 0)
+		n = snprintf(out, size, "\"%s\" was not obtained in %lld ms: ", shown, (long long)wait_ms);
+	else
+		n = snprintf(out, size, "\"%s\": ", shown);
+	if (n < 0 || (size_t)n >= size)
+		return;
+	out += n;
+	size -= (size_t)n;
+	if (wish->local_block)
+		snprintf(out, size,
+		        "another thread or owner of this session (%s) holds or wants it (%s); asked by %s "
+		        "for %s",
+		        wish->holder, mode, client->session_id, asked);
+	else if (wish->holder[0])
+		snprintf(out, size, "held by %s (%s), %u waiting before; asked by %s for %s", wish->holder,
+		        mode, (unsigned)wish->ahead, client->session_id, asked);
+	else
+		snprintf(out, size, "others are waiting for it; asked by %s for %s", client->session_id,
+		        asked);
+}
+
+int snecki_wish_error(sneck_client *client, const struct lock_wish *wish, const void *name, size_t name_len,
+        int64_t wait_ms, sneck_error *reterr) {
+	char shown[128], text[400];
+
+	if (wish->code == 0 || !reterr)
+		return wish->code;
+	print_name(shown, sizeof shown, name, name_len);
+	switch (wish->code) {
+	case SNECK_EBUSY:
+	case SNECK_ETIMEDOUT:
+	case SNECK_EDEADLK:
+		if (wish->detail[0])
+			return snecki_err(reterr, wish->code, "\"%s\": %s", shown, wish->detail);
+		describe_refusal(client, wish, shown, wait_ms, text, sizeof text);
+		if (wish->code == SNECK_EDEADLK)
+			return snecki_err(reterr, wish->code,
+			        "%s. Another reader is upgrading already: release the read hold, then take "
+			        "the write lock",
+			        text);
+		return snecki_err(reterr, wish->code, "%s", text);
+	case SNECK_EUNKNOWN:
+		return snecki_err(reterr, wish->code,
+		        "\"%s\": no answer from %s in time; the request is being withdrawn in the "
+		        "background%s%s",
+		        shown, client->display, wish->detail[0] ? ": " : "", wish->detail);
+	default:
+		if (wish->detail[0])
+			return snecki_err(reterr, wish->code, "\"%s\": %s", shown, wish->detail);
+		return snecki_err(reterr, wish->code, "\"%s\": %s", shown, sneck_strerror(wish->code));
+	}
+}
