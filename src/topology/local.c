@@ -107,7 +107,9 @@ static int open_directory(const struct place *place, int *ret_fd, struct sneck_e
 		        errno, "cannot create %s for the private server", place->dir);
 	/* The umask may have taken bits away. */
 	if (created)
-		(void)fchmodat(AT_FDCWD, place->dir, 0700, AT_SYMLINK_NOFOLLOW);
+		/* A failure shows in the check that follows. */
+		if (fchmodat(AT_FDCWD, place->dir, 0700, AT_SYMLINK_NOFOLLOW) != 0)
+			errno = 0;
 	int first = open(place->dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (first < 0 && (errno == ELOOP || errno == ENOTDIR))
 		return snecki_err(reterr, SNECK_EACCES,
