@@ -180,7 +180,7 @@ static void take_request(
 	enum proxy_class class = classify_request(data, len);
 	weather->counts.requests[class]++;
 	weather->counts.requests[PROXY_ANY]++;
-	struct proxy_rule rule;
+	struct proxy_rule rule = { 0 };
 	bool struck = judge(weather, class, false, &rule);
 	if (struck && rule.action == PROXY_CUT_BEFORE) {
 		test_proxy_link_cut(link);
@@ -204,7 +204,7 @@ static void pass_reply(struct proxy_link *link, struct proxy_weather *weather, e
         const char *data, size_t len) {
 	weather->counts.replies[class]++;
 	weather->counts.replies[PROXY_ANY]++;
-	struct proxy_rule rule;
+	struct proxy_rule rule = { 0 };
 	bool struck = judge(weather, class, true, &rule);
 	int64_t due_ns = test_proxy_now_ns() + weather->delay_ns;
 	if (struck && rule.action == PROXY_DROP_CUT) {

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT */
+#include "raw.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <sneck/sneck.h>
+
+#include "dialect/dialect.h"
+
+void raw_open(struct raw *raw, const char *socket_path, unsigned number) {
+	memset(raw, 0, sizeof *raw);
+	raw->redis = redisConnectUnix(socket_path);
+	if (!raw->redis || raw->redis->err) {
+		fprintf(stderr, "bench: cannot connect to %s\n", socket_path);
+		exit(1);
+	}
+	snprintf(raw->session, sizeof raw->session, "bench:%u:raw000000000", number);
+}
+
+void raw_close(struct raw *raw) {
+	redisFree(raw->redis);
+}
+
+static void run(struct raw *raw, const struct lock_op *op, const char *name, enum lock_status expected) {
+	const struct dialect_session session = {
+		.name_space = "sneck", .id = raw->session, .keep_ms = SNECK_KEEP_MS, .bury_ms = SNECK_BURY_MS
+	};
+	struct lock_outcome outcome;
+	redisReply *reply = NULL;
+
+	for (int full_text = 0; full_text < 2; full_text++) {
+		struct buf bytes = BUF_INIT;
+		if (snecki_native.encode(&session, op, name, strlen(name), full_text, &bytes) < 0)
+			abort();
+		redisAppendFormattedCommand(raw->redis, bytes.data, bytes.len);
+		snecki_buf_done(&bytes);
+		if (redisGetReply(raw->redis, (void **)&reply) != REDIS_OK)
+			abort();
+		if (reply->type != REDIS_REPLY_ERROR || strncmp(reply->str, "NOSCRIPT", 8) != 0)
+			break;
+		freeReplyObject(reply);
+	}
+	snecki_native.decode(&session, op, reply, &outcome, NULL);
+	if (outcome.status != expected) {
+		fprintf(stderr, "bench: operation %d on %s ended with status %d\n", (int)op->kind, name,
+		        (int)outcome.status);
+		exit(1);
+	}
+	freeReplyObject(reply);
+}
+
+uint64_t raw_acquire(struct raw *raw, const char *name, char mode) {
+	struct lock_op op = { .kind = OP_ACQUIRE,
+		.mode = mode,
+		.attempt = ++raw->counter,
+		.lease_ms = SNECK_LEASE_DEFAULT_MS };
+
+	run(raw, &op, name, LOCK_GRANTED);
+	return raw->counter;
+}
+
+void raw_release(struct raw *raw, const char *name, char mode, uint64_t attempt) {
+	struct lock_op op = {
+		.kind = OP_RELEASE, .mode = mode, .attempt = attempt, .lease_ms = SNECK_LEASE_DEFAULT_MS
+	};
+
+	run(raw, &op, name, LOCK_DONE);
+}
