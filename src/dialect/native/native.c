@@ -298,24 +298,23 @@ static int channel(const struct dialect_session *session, struct buf *out) {
 	return out->failed ? SNECK_ENOMEM : 0;
 }
 
-/* The next word of a message, up to a blank or the end; false: there is none, or it is no number. */
+/* A number and the blank after it; false: not there. */
 static bool take_number(const char **text, size_t *len, unsigned base, uint64_t *ret) {
 	const char *blank = memchr(*text, ' ', *len);
-	size_t word = blank ? (size_t)(blank - *text) : *len;
-	size_t used = blank ? word + 1 : word;
-	if (!snecki_native_number(*text, word, base, ret))
+	if (!blank || !snecki_native_number(*text, (size_t)(blank - *text), base, ret))
 		return false;
-	*text += used;
-	*len -= used;
+	*len -= (size_t)(blank + 1 - *text);
+	*text = blank + 1;
 	return true;
 }
 
 static bool read_grant(const char *text, size_t len, struct lock_note *note) {
 	uint64_t deadline_ms, server_us;
 	if (!take_number(&text, &len, 36, &note->attempt) || !take_number(&text, &len, 10, &note->token) ||
-	        !take_number(&text, &len, 10, &deadline_ms) || !take_number(&text, &len, 10, &server_us))
+	        !take_number(&text, &len, 10, &deadline_ms) ||
+	        !snecki_native_number(text, len, 10, &server_us))
 		return false;
-	if (len != 0 || deadline_ms > INT64_MAX || server_us > INT64_MAX)
+	if (deadline_ms > INT64_MAX || server_us > INT64_MAX)
 		return false;
 	note->kind = LOCK_NOTE_GRANT;
 	note->deadline_ms = (int64_t)deadline_ms;
