@@ -113,7 +113,11 @@ static int64_t run_timers(sneck_client *client) {
 	int64_t now_ns = snecki_now_ns();
 	snecki_core_run(client->core, now_ns);
 	int64_t due_ns = snecki_core_next_due(client->core);
-	atomic_store(&client->background_due_ns, due_ns);
+	/* An earlier appointment that is no longer needed is kept: a program that takes and releases in a
+	 * loop would otherwise have to wake this thread for every new timer. */
+	if (client->background_due_ns <= now_ns || due_ns < client->background_due_ns)
+		client->background_due_ns = due_ns;
+	due_ns = client->background_due_ns;
 	snecki_client_unlock(client);
 	return due_ns;
 }

@@ -189,8 +189,11 @@ void snecki_client_lock(sneck_client *client) {
 void snecki_client_unlock(sneck_client *client) {
 	struct list batch;
 	int64_t due_ns = snecki_core_next_due(client->core);
+	bool wake = due_ns < client->background_due_ns;
 
 	client->current = NULL;
+	if (wake)
+		client->background_due_ns = due_ns; /* nobody else needs to tell it */
 	snecki_list_init(&batch);
 	bool any = !snecki_list_empty(&client->outbox);
 	if (any) {
@@ -201,7 +204,7 @@ void snecki_client_unlock(sneck_client *client) {
 		pthread_mutex_lock(&client->send_mutex);
 	}
 	pthread_mutex_unlock(&client->mutex);
-	if (due_ns < atomic_load(&client->background_due_ns))
+	if (wake)
 		snecki_client_wake(client);
 	if (!any)
 		return;

@@ -185,7 +185,7 @@ static void init_members(sneck_client *client) {
 	snecki_list_init(&client->events);
 	snecki_list_init(&client->deferred);
 	snecki_list_init(&client->threads);
-	atomic_init(&client->background_due_ns, NS_NEVER);
+	client->background_due_ns = NS_NEVER;
 	atomic_init(&client->submitter, NULL);
 	client->event_fd = -1;
 	client->wake_fd = -1;

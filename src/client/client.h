@@ -100,7 +100,7 @@ struct sneck_client {
 	struct sub *sub;
 	pthread_t background;
 	int wake_fd;
-	_Atomic int64_t background_due_ns;
+	int64_t background_due_ns; /* when the background thread will look at the timers; under mutex */
 	atomic_bool stop;
 
 	pthread_key_t thread_key;
