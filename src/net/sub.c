@@ -6,7 +6,7 @@
  * again, and on_ready tells the user to look for what it missed.
  *
  * A server that vanished without a word sends no messages, as does one that has none to send. So a
- * connection on which nothing arrived for PING_MS is asked with PING, and broken when that is not
+ * connection on which nothing arrived for ping_ms is asked with PING, and broken when that is not
  * answered within the command time. The subscription itself is awaited under the same rule.
  * The pause between attempts starts over only after a confirmed subscription: a user that may connect
  * but not subscribe must not cause a storm. */
@@ -26,7 +26,7 @@
 #include "net/server_error.h"
 #include "net/url.h"
 
-enum { PING_MS = 5000 };
+enum { PING_DEFAULT_MS = 5000 };
 
 struct sub {
 	struct sub_config config;
@@ -52,6 +52,8 @@ int snecki_sub_new(const struct sub_config *config, struct sub **ret) {
 		.command_ms = config->command_ms,
 	};
 	sub->config = *config;
+	if (!sub->config.ping_ms)
+		sub->config.ping_ms = PING_DEFAULT_MS;
 	atomic_init(&sub->wanted, false);
 	atomic_init(&sub->ready, false);
 	int r = snecki_link_init(&sub->link, &link_config);
@@ -196,7 +198,7 @@ static int run_up(struct sub *sub, bool polled, int64_t now_ns, struct sneck_err
 		        "the server has not answered for %u ms; is it overloaded or stopped, is the network "
 		        "down?",
 		        (unsigned)sub->config.command_ms);
-	if (!sub->answer_ns && now_ns >= snecki_after_ms(sub->heard_ns, PING_MS))
+	if (!sub->answer_ns && now_ns >= snecki_after_ms(sub->heard_ns, sub->config.ping_ms))
 		return ping(sub, now_ns, reterr);
 	return 0;
 }
@@ -213,7 +215,8 @@ int snecki_sub_bg_prepare(struct sub *sub, struct pollfd pfds[2], int64_t *deadl
 		pfds[0] = (struct pollfd){ .fd = sub->link.fd, .events = POLLIN };
 		if (sub->out.len)
 			pfds[0].events |= POLLOUT;
-		until_ns = sub->answer_ns ? sub->answer_ns : snecki_after_ms(sub->heard_ns, PING_MS);
+		until_ns =
+		        sub->answer_ns ? sub->answer_ns : snecki_after_ms(sub->heard_ns, sub->config.ping_ms);
 		n = 1;
 		break;
 	default:

@@ -22,6 +22,7 @@ struct sub_config {
 	size_t channel_len;
 	uint32_t connect_ms;
 	uint32_t command_ms;
+	uint32_t ping_ms; /* a connection that has been silent for so long is probed; 0: 5000 */
 	const struct log *log;
 	void (*on_ready)(void *ctx); /* the server has confirmed the subscription */
 	void (*on_down)(void *ctx, const struct sneck_error *why);

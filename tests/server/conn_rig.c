@@ -127,6 +127,7 @@ void rig_start(struct rig *rig, const char *url, const struct rig_options *optio
 			.channel_len = strlen(o->channel),
 			.connect_ms = conn_config.connect_ms,
 			.command_ms = conn_config.command_ms,
+			.ping_ms = o->ping_ms,
 			.log = &rig->log,
 			.on_ready = on_sub_ready,
 			.on_down = on_sub_down,
