@@ -153,7 +153,7 @@ static int begin_greeting(struct link *link, struct sneck_error *reterr) {
 		return snecki_err(reterr, SNECK_ENOMEM, "out of memory");
 	if (link->config.url->kind == URL_TCP)
 		tune_tcp(link);
-	return send_greeting(link, reterr);
+	return 0;
 }
 
 /* Start connect() to the address at hand. 0: under way (or greeting already); negative errno: not. */
@@ -290,13 +290,15 @@ static int step_connecting(struct link *link, int64_t now_ns, struct sneck_error
 }
 
 static int step_greeting(struct link *link, int64_t now_ns, struct sneck_error *reterr) {
-	int r = send_greeting(link, reterr);
-	if (r < 0)
-		return r;
-	int received = snecki_link_receive(link, reterr);
-	/* A server that refuses says why before it closes: the words count, not the end. */
+	/* A server that refuses says why and closes, perhaps before it was greeted: its words count, not
+	 * the end of the connection. */
+	int broken = send_greeting(link, reterr);
+	int received = snecki_link_receive(link, broken < 0 ? NULL : reterr);
+	if (broken == 0 && received < 0)
+		broken = received;
 	struct redisReply *reply;
-	while (link->replies_left > 0 && link->reader && (r = snecki_link_next(link, &reply, reterr)) > 0) {
+	int r = 0;
+	while (link->replies_left > 0 && (r = snecki_link_next(link, &reply, reterr)) > 0) {
 		int judged = snecki_hello_check(link->config.url, link->reply_index++, reply, reterr);
 		freeReplyObject(reply);
 		if (judged < 0)
@@ -309,8 +311,8 @@ static int step_greeting(struct link *link, int64_t now_ns, struct sneck_error *
 		link->state = LINK_UP;
 		return 1;
 	}
-	if (received < 0)
-		return received;
+	if (broken < 0)
+		return broken;
 	return now_ns >= link->deadline_ns ? fail_timeout(link, "its greeting", reterr) : 0;
 }
 
