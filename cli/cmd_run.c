@@ -181,6 +181,14 @@ static int open_client(struct run *run) {
 	return exit_code_of(run, r, EXIT_CONFIG);
 }
 
+/* `text` names the lock if the library had a lock to speak of. */
+static void complain(const struct run *run, int code, const char *text) {
+	if (text[0])
+		fprintf(stderr, "sneck: %s\n", text);
+	else
+		fprintf(stderr, "sneck: \"%s\": %s\n", run->options->name, sneck_strerror(code));
+}
+
 static int start_acquire(struct run *run) {
 	const struct run_options *options = run->options;
 	sneck_acquire_options acquire_options = SNECK_ACQUIRE_OPTIONS_INIT;
@@ -193,7 +201,7 @@ static int start_acquire(struct run *run) {
 	        run->client, options->name, strlen(options->name), options->mode, &acquire_options, &error);
 	if (r == 0)
 		return 0;
-	fprintf(stderr, "sneck: %s: %s\n", options->name, error.text[0] ? error.text : sneck_strerror(r));
+	complain(run, r, error.text);
 	return exit_code_of(run, r, EXIT_USAGE);
 }
 
@@ -237,7 +245,7 @@ static void wait_for_lock(struct run *run) {
 	stop_timer(run);
 }
 
-/* 0 with the lock held, or an exit code. */
+/* Tries to get the lock: `run->hold`, or an exit code (which may be 0: -E says so). */
 static int get_lock(struct run *run) {
 	int code = open_client(run);
 
@@ -250,12 +258,10 @@ static int get_lock(struct run *run) {
 		return EXIT_SIGNAL_BASE + run->end_signal;
 	if (run->hold)
 		return 0;
-	code = exit_code_of(run, run->refusal.code, EXIT_USAGE);
 	bool busy = run->refusal.code == SNECK_EBUSY || run->refusal.code == SNECK_ETIMEDOUT;
 	if (!busy || !run->options->quiet)
-		fprintf(stderr, "sneck: %s: %s\n", run->options->name,
-		        run->refusal.text[0] ? run->refusal.text : sneck_strerror(run->refusal.code));
-	return code;
+		complain(run, run->refusal.code, run->refusal.text);
+	return exit_code_of(run, run->refusal.code, EXIT_USAGE);
 }
 
 /* ---- Running the command --------------------------------------------------------------------*/
@@ -394,7 +400,7 @@ static int run_main(const struct command *self, int argc, char **argv) {
 		return EXIT_INTERNAL;
 	}
 	code = get_lock(&run);
-	if (code == 0)
+	if (run.hold && !run.end_signal)
 		code = run_command(&run);
 	if (run.hold)
 		code = give_back(&run, code);

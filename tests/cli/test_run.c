@@ -1,0 +1,390 @@
+/* SPDX-License-Identifier: MIT */
+/* sneck run while the lock is not lost: exit codes, waiting, modes, signals, what the command
+ * inherits. */
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "cli.h"
+#include "server.h"
+#include "wait.h"
+
+static struct test_server server;
+
+static int start_server(void **state) {
+	(void)state;
+	unsetenv("SNECK_URL");
+	unsetenv("REDIS_URL");
+	return test_server_start(&server, NULL);
+}
+
+static int stop_server(void **state) {
+	(void)state;
+	test_server_stop(&server);
+	return 0;
+}
+
+/* Start a holder of `name`; its input is its life: it ends when cli_wait closes it. */
+static void hold(struct cli *cli, const char *option, const char *name) {
+	cli_start(cli, &server, CLI_ARGS("run", option, name, "sh", "-c", "echo held; cat"));
+	assert_true(cli_wait_out(cli, "held", 5000));
+}
+
+/* The sorted set of a lock, as one string. */
+static void members(const char *name, char *ret, size_t size) {
+	redisReply *reply = test_redis(&server, "ZRANGE sneck:{%s} 0 -1", name);
+
+	assert_non_null(reply);
+	ret[0] = '\0';
+	for (size_t i = 0; i < reply->elements; i++) {
+		size_t len = strlen(ret);
+		snprintf(ret + len, size - len, " %s", reply->element[i]->str);
+	}
+	freeReplyObject(reply);
+}
+
+/* ---- Exit codes -----------------------------------------------------------------------------*/
+
+static void test_passes_the_exit_code_on(void **state) {
+	struct cli cli;
+
+	(void)state;
+	assert_int_equal(cli_run(&cli, &server, CLI_ARGS("run", "a", "true")), 0);
+	assert_string_equal(cli_err(&cli), "");
+	assert_int_equal(cli_run(&cli, &server, CLI_ARGS("run", "a", "--", "sh", "-c", "exit 7")), 7);
+	assert_int_equal(cli_run(&cli, &server, CLI_ARGS("run", "a", "sh", "-c", "kill -9 $$")), 128 + 9);
+	assert_int_equal(cli_run(&cli, &server, CLI_ARGS("run", "a", "sh", "-c", "kill -15 $$")), 128 + 15);
+}
+
+static void test_usage(void **state) {
+	const char *const *const wrong[] = {
+		CLI_ARGS("nonsense"),
+		CLI_ARGS("run"),
+		CLI_ARGS("run", "a"),
+		CLI_ARGS("run", "a", "--"),
+		CLI_ARGS("run", "--nonsense", "a", "true"),
+		CLI_ARGS("run", "-w", "soon", "a", "true"),
+		CLI_ARGS("run", "-w"),
+		CLI_ARGS("run", "-E", "256", "a", "true"),
+		CLI_ARGS("run", "-E", "-1", "a", "true"),
+		CLI_ARGS("run", "-E", "1x", "a", "true"),
+		CLI_ARGS("run", "--lease", "0", "a", "true"),
+		CLI_ARGS("run", "--lease", "1ms", "a", "true"),
+		CLI_ARGS("run", "--lease", "8d", "a", "true"),
+		CLI_ARGS("run", "", "true"),
+	};
+	struct cli cli;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
+		int code = cli_run(&cli, &server, wrong[i]);
+		if (code != 64 || !cli_err(&cli)[0])
+			fail_msg("case %zu: exit %d: %s", i, code, cli_err(&cli));
+	}
+	assert_int_equal(cli_run(&cli, &server, CLI_ARGS("--help")), 0);
+	assert_non_null(strstr(cli_out(&cli), "79  the lock was lost"));
+	assert_int_equal(cli_run(&cli, &server, CLI_ARGS("run", "--help")), 0);
+	assert_non_null(strstr(cli_out(&cli), "--kill-after"));
+	assert_int_equal(cli_run(&cli, &server, CLI_ARGS("--version")), 0);
+	assert_non_null(strstr(cli_out(&cli), "sneck 0."));
+}
+
+/* Options after the name belong to the command. */
+static void test_options_end_at_the_name(void **state) {
+	struct cli cli;
+
+	(void)state;
+	assert_int_equal(cli_run(&cli, &server, CLI_ARGS("run", "a", "echo", "-n", "-w")), 0);
+	assert_string_equal(cli_out(&cli), "-w");
+}
+
+static void test_command_cannot_be_run(void **state) {
+	struct cli cli;
+
+	(void)state;
+	assert_int_equal(cli_run(&cli, &server, CLI_ARGS("run", "a", "no-such-command")), 127);
+	assert_non_null(strstr(cli_err(&cli), "no-such-command"));
+	assert_int_equal(cli_run(&cli, &server, CLI_ARGS("run", "a", "/dev/null")), 126);
+	/* and the lock is free again */
+	assert_int_equal(cli_run(&cli, &server, CLI_ARGS("run", "-n", "a", "true")), 0);
+}
+
+static void test_server_trouble(void **state) {
+	struct cli cli;
+	int64_t begin_ms = test_now_ms();
+
+	(void)state;
+	assert_int_equal(
+	        cli_run(&cli, &server, CLI_ARGS("run", "--server", "unix:///nowhere/r", "a", "true")), 69);
+	assert_non_null(strstr(cli_err(&cli), "/nowhere/r"));
+	assert_true(test_now_ms() - begin_ms < 3000);
+	assert_int_equal(cli_run(&cli, &server, CLI_ARGS("run", "--server", "gopher://x", "a", "true")), 78);
+	assert_int_equal(
+	        cli_run(&cli, &server, CLI_ARGS("run", "--server", "redis://h:99999", "a", "true")), 78);
+	test_redis_ok(&server, "SET sneck:{stranger} value");
+	assert_int_equal(cli_run(&cli, &server, CLI_ARGS("run", "stranger", "true")), 69);
+	assert_int_equal(test_redis_int(&server, "EXISTS sneck:{stranger}"), 1);
+}
+
+/* ---- Waiting and modes ----------------------------------------------------------------------*/
+
+static void test_busy(void **state) {
+	struct cli holder, cli;
+
+	(void)state;
+	hold(&holder, "-x", "busy");
+	assert_int_equal(cli_run(&cli, &server, CLI_ARGS("run", "-n", "busy", "true")), 75);
+	assert_non_null(strstr(cli_err(&cli), "busy"));
+	assert_int_equal(cli_run(&cli, &server, CLI_ARGS("run", "-w", "0", "busy", "true")), 75);
+	assert_int_equal(cli_run(&cli, &server, CLI_ARGS("run", "-n", "-E", "9", "busy", "true")), 9);
+	assert_int_equal(cli_run(&cli, &server, CLI_ARGS("run", "-qn", "-E", "0", "busy", "echo", "ran")), 0);
+	assert_string_equal(cli_out(&cli), "");
+	assert_string_equal(cli_err(&cli), "");
+	int64_t begin_ms = test_now_ms();
+	assert_int_equal(cli_run(&cli, &server, CLI_ARGS("run", "-w", "200ms", "busy", "true")), 75);
+	assert_in_range(test_now_ms() - begin_ms, 200, 2000);
+	assert_int_equal(cli_wait(&holder, 5000), 0);
+	assert_int_equal(cli_run(&cli, &server, CLI_ARGS("run", "-n", "busy", "true")), 0);
+}
+
+static void test_waits_its_turn(void **state) {
+	struct cli holder, cli;
+	char text[512];
+
+	(void)state;
+	hold(&holder, "-x", "turn");
+	cli_start(&cli, &server, CLI_ARGS("run", "turn", "echo", "mine"));
+	assert_true(WAIT_UNTIL((members("turn", text, sizeof(text)), strstr(text, " w") != NULL), 5000));
+	assert_string_equal(cli_out(&cli), "");
+	int64_t begin_ms = test_now_ms();
+	assert_int_equal(cli_wait(&holder, 5000), 0);
+	assert_int_equal(cli_wait(&cli, 5000), 0);
+	assert_string_equal(cli_out(&cli), "mine\n");
+	assert_true(test_now_ms() - begin_ms < 900); /* handed over, not found by a heartbeat */
+}
+
+static void test_shared(void **state) {
+	struct cli first, second, cli;
+
+	(void)state;
+	hold(&first, "-s", "shared");
+	hold(&second, "-s", "shared");
+	assert_int_equal(cli_run(&cli, &server, CLI_ARGS("run", "-n", "shared", "true")), 75);
+	assert_int_equal(cli_wait(&first, 5000), 0);
+	assert_int_equal(cli_run(&cli, &server, CLI_ARGS("run", "-n", "shared", "true")), 75);
+	assert_int_equal(cli_wait(&second, 5000), 0);
+	assert_int_equal(cli_run(&cli, &server, CLI_ARGS("run", "-n", "shared", "true")), 0);
+}
+
+/* ---- What the command finds -----------------------------------------------------------------*/
+
+static uint64_t token_of(struct cli *cli) {
+	const char *found = strstr(cli_out(cli), "SNECK_TOKEN=");
+
+	assert_non_null(found);
+	return strtoull(found + strlen("SNECK_TOKEN="), NULL, 10);
+}
+
+static void test_environment(void **state) {
+	struct cli cli;
+
+	(void)state;
+	setenv("SNECK_TOKEN", "stale", 1);
+	assert_int_equal(cli_run(&cli, &server, CLI_ARGS("run", "-s", "env 1", "env")), 0);
+	assert_non_null(strstr(cli_out(&cli), "SNECK_NAME=env 1\n"));
+	assert_non_null(strstr(cli_out(&cli), "SNECK_MODE=read\n"));
+	assert_non_null(strstr(cli_out(&cli), "SNECK_SERVER=unix:///"));
+	assert_non_null(strstr(cli_out(&cli), "PATH="));
+	assert_null(strstr(cli_out(&cli), "stale"));
+	unsetenv("SNECK_TOKEN");
+	uint64_t before = token_of(&cli);
+	assert_int_equal(cli_run(&cli, &server, CLI_ARGS("run", "env 1", "env")), 0);
+	assert_non_null(strstr(cli_out(&cli), "SNECK_MODE=write\n"));
+	assert_true(token_of(&cli) > before);
+}
+
+static void test_descriptors(void **state) {
+	struct cli cli;
+
+	(void)state;
+	/* 3 is the directory that ls itself reads. */
+	assert_int_equal(cli_run(&cli, &server, CLI_ARGS("run", "fds", "ls", "/proc/self/fd")), 0);
+	assert_string_equal(cli_out(&cli), "0\n1\n2\n3\n");
+}
+
+static void test_standard_input(void **state) {
+	struct cli cli;
+
+	(void)state;
+	cli_start(&cli, &server, CLI_ARGS("run", "in", "cat"));
+	assert_int_equal(write(cli.in_fd, "through\n", 8), 8);
+	assert_int_equal(cli_wait(&cli, 5000), 0);
+	assert_string_equal(cli_out(&cli), "through\n");
+}
+
+static void test_no_signal_is_blocked(void **state) {
+	struct cli cli;
+
+	(void)state;
+	assert_int_equal(
+	        cli_run(&cli, &server, CLI_ARGS("run", "mask", "grep", "^Sig[BI]", "/proc/self/status")), 0);
+	assert_string_equal(cli_out(&cli), "SigBlk:\t0000000000000000\nSigIgn:\t0000000000000000\n");
+}
+
+/* ---- Signals --------------------------------------------------------------------------------*/
+
+static void test_forwards_signals(void **state) {
+	static const struct {
+		int number;
+		const char *name;
+	} signals[] = { { SIGINT, "INT" }, { SIGTERM, "TERM" }, { SIGHUP, "HUP" }, { SIGQUIT, "QUIT" },
+		{ SIGUSR1, "USR1" }, { SIGUSR2, "USR2" } };
+	struct cli cli;
+	char script[128];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(signals) / sizeof(*signals); i++) {
+		snprintf(script, sizeof(script),
+		        "trap 'echo got %s; exit 3' %s; echo ready; while :; do sleep 0.01; done",
+		        signals[i].name, signals[i].name);
+		cli_start(&cli, &server, CLI_ARGS("run", "sig", "sh", "-c", script));
+		assert_true(cli_wait_out(&cli, "ready", 5000));
+		kill(cli.pid, signals[i].number);
+		assert_int_equal(cli_wait(&cli, 5000), 3);
+		assert_non_null(strstr(cli_out(&cli), signals[i].name));
+	}
+	cli_start(&cli, &server, CLI_ARGS("run", "sig", "sh", "-c", "echo ready; exec sleep 60"));
+	assert_true(cli_wait_out(&cli, "ready", 5000));
+	kill(cli.pid, SIGTERM);
+	assert_int_equal(cli_wait(&cli, 5000), 128 + SIGTERM);
+}
+
+static void test_signal_leaves_the_queue(void **state) {
+	static const int signals[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
+	struct cli holder, cli;
+	char text[512];
+
+	(void)state;
+	hold(&holder, "-x", "queue");
+	for (size_t i = 0; i < sizeof(signals) / sizeof(*signals); i++) {
+		cli_start(&cli, &server, CLI_ARGS("run", "queue", "echo", "ran"));
+		assert_true(
+		        WAIT_UNTIL((members("queue", text, sizeof(text)), strstr(text, " w") != NULL), 5000));
+		int64_t begin_ms = test_now_ms();
+		kill(cli.pid, signals[i]);
+		assert_int_equal(cli_wait(&cli, 5000), 128 + signals[i]);
+		assert_true(test_now_ms() - begin_ms < 900);
+		members("queue", text, sizeof(text));
+		assert_null(strstr(text, " w"));
+		assert_string_equal(cli_out(&cli), "");
+	}
+	assert_int_equal(cli_wait(&holder, 5000), 0);
+}
+
+static void test_ignored_stays_ignored(void **state) {
+	struct cli cli;
+
+	(void)state;
+	cli_start_program(&cli, &server, "env",
+	        CLI_ARGS("--ignore-signal=HUP", "--ignore-signal=CHLD", SNECK_BINARY, "run", "ign", "grep",
+	                "^SigIgn", "/proc/self/status"));
+	assert_int_equal(cli_wait(&cli, 5000), 0);
+	assert_string_equal(cli_out(&cli), "SigIgn:\t0000000000010001\n");
+	cli_start_program(&cli, &server, "env",
+	        CLI_ARGS("--ignore-signal=HUP", SNECK_BINARY, "run", "ign", "sh", "-c",
+	                "echo up; cat; exit 5"));
+	assert_true(cli_wait_out(&cli, "up", 5000));
+	kill(cli.pid, SIGHUP);
+	assert_int_equal(cli_wait(&cli, 5000), 5);
+}
+
+/* ---- Secrets and local: ---------------------------------------------------------------------*/
+
+static bool process_shows(pid_t pid, const char *file, const char *secret) {
+	char path[64], text[8192];
+
+	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, file);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	assert_true(fd >= 0);
+	ssize_t n = read(fd, text, sizeof(text));
+	close(fd);
+	assert_true(n > 0);
+	return memmem(text, (size_t)n, secret, strlen(secret)) != NULL;
+}
+
+static void test_password(void **state) {
+	struct test_server guarded;
+	struct cli cli;
+	char url[256];
+
+	(void)state;
+	assert_int_equal(test_server_start(&guarded, CLI_ARGS("--requirepass", "canary")), 0);
+	snprintf(url, sizeof(url), "unix://%s?password=canary", guarded.socket_path);
+	cli_start(&cli, &server, CLI_ARGS("run", "--server", url, "a", "sh", "-c", "env; echo ready; cat"));
+	assert_true(cli_wait_out(&cli, "ready", 5000));
+	assert_true(process_shows(cli.pid, "cmdline", "--server"));
+	assert_false(process_shows(cli.pid, "cmdline", "canary"));
+	assert_int_equal(cli_wait(&cli, 5000), 0);
+	assert_null(strstr(cli_out(&cli), "canary"));
+
+	snprintf(url, sizeof(url), "unix://%s?password=wrong-canary", guarded.socket_path);
+	assert_int_equal(cli_run(&cli, &server, CLI_ARGS("run", "--server", url, "a", "true")), 77);
+	assert_null(strstr(cli_err(&cli), "canary"));
+	test_server_stop(&guarded);
+}
+
+static void test_local_is_said(void **state) {
+	struct cli cli;
+	char dir[128], pid_path[160], text[32] = "";
+
+	(void)state;
+	snprintf(dir, sizeof(dir), "%s/local", server.dir);
+	setenv("SNECK_LOCAL_DIR", dir, 1);
+	cli_start_program(
+	        &cli, &server, "env", CLI_ARGS("-u", "SNECK_URL", SNECK_BINARY, "run", "a", "true"));
+	assert_int_equal(cli_wait(&cli, 20000), 0);
+	assert_non_null(strstr(cli_err(&cli), "this machine only"));
+	assert_int_equal(cli_run(&cli, &server, CLI_ARGS("run", "--server", "local:", "a", "true")), 0);
+	assert_string_equal(cli_err(&cli), "");
+
+	snprintf(pid_path, sizeof(pid_path), "%s/redis.pid", dir);
+	int fd = open(pid_path, O_RDONLY | O_CLOEXEC);
+	assert_true(fd >= 0 && read(fd, text, sizeof(text) - 1) > 0);
+	close(fd);
+	assert_true(atoi(text) > 1);
+	kill(atoi(text), SIGKILL);
+	unsetenv("SNECK_LOCAL_DIR");
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_passes_the_exit_code_on),
+		cmocka_unit_test(test_usage),
+		cmocka_unit_test(test_options_end_at_the_name),
+		cmocka_unit_test(test_command_cannot_be_run),
+		cmocka_unit_test(test_server_trouble),
+		cmocka_unit_test(test_busy),
+		cmocka_unit_test(test_waits_its_turn),
+		cmocka_unit_test(test_shared),
+		cmocka_unit_test(test_environment),
+		cmocka_unit_test(test_descriptors),
+		cmocka_unit_test(test_standard_input),
+		cmocka_unit_test(test_no_signal_is_blocked),
+		cmocka_unit_test(test_forwards_signals),
+		cmocka_unit_test(test_signal_leaves_the_queue),
+		cmocka_unit_test(test_ignored_stays_ignored),
+		cmocka_unit_test(test_password),
+		cmocka_unit_test(test_local_is_said),
+	};
+
+	return cmocka_run_group_tests(tests, start_server, stop_server);
+}
