@@ -101,7 +101,8 @@ int test_call_join(struct test_call *call);
 
 /* The key of `name` in the default namespace; names without '%', '{', '}' only. */
 const char *test_key(const char *name, char out[160]);
-/* Members of the lock whose first letter is in `kinds`: "RW" holders, "rwu" waiters, "x" buried. */
+/* Members of the lock whose first letter is in `kinds`: "RW" holders (whose time is not over), "rwu"
+ * waiters, "x" buried. */
 long test_members(const struct test_server *server, const char *name, const char *kinds);
 /* Score of the first member of one of these kinds; 0: none. */
 double test_score(const struct test_server *server, const char *name, const char *kinds);
