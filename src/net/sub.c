@@ -39,10 +39,11 @@ struct sub {
 	struct buf out;    /* what the kernel has not taken yet */
 	int64_t heard_ns;  /* when the last byte arrived */
 	int64_t answer_ns; /* by when the server must have answered; 0: nothing is awaited */
+	char channel[];    /* config.channel: our copy */
 };
 
 int snecki_sub_new(const struct sub_config *config, struct sub **ret) {
-	struct sub *sub = calloc(1, sizeof(*sub));
+	struct sub *sub = calloc(1, sizeof(*sub) + config->channel_len);
 	if (!sub)
 		return SNECK_ENOMEM;
 	const struct link_config link_config = {
@@ -52,6 +53,8 @@ int snecki_sub_new(const struct sub_config *config, struct sub **ret) {
 		.command_ms = config->command_ms,
 	};
 	sub->config = *config;
+	memcpy(sub->channel, config->channel, config->channel_len);
+	sub->config.channel = sub->channel;
 	if (!sub->config.ping_ms)
 		sub->config.ping_ms = PING_DEFAULT_MS;
 	atomic_init(&sub->wanted, false);

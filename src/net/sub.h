@@ -18,7 +18,7 @@ struct sub;
 struct sub_config {
 	const struct url *url; /* borrowed */
 	const char *client_name;
-	const char *channel;
+	const char *channel; /* copied */
 	size_t channel_len;
 	uint32_t connect_ms;
 	uint32_t command_ms;
