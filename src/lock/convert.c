@@ -361,6 +361,10 @@ void snecki_core_detach(struct lock_core *core, struct lock_wish *wish, int64_t 
 	grant->wish = wish;
 	wish->grant = grant;
 	grant->keep_old = !alone;
+	/* From the moment the request leaves the lease may be as short as it says. */
+	int64_t until_ns = now_ns + (wish->lease_ms - snecki_margin_ms(wish->lease_ms)) * NS_PER_MS;
+	if (alone && until_ns < grant->valid_until_ns)
+		grant->valid_until_ns = until_ns;
 	core->config.hooks->own_id(core->config.ctx, grant->mode, grant->attempt, wish->id);
 	snecki_grant_begin_conv(core, grant, CONV_DETACH);
 	send_conv(core, grant, now_ns);
@@ -439,6 +443,7 @@ static void fill_conv(struct lock_core *core, struct lock_grant *grant, struct l
 	case CONV_DETACH:
 		call->op.old = 0;
 		call->op.keep_old = grant->keep_old;
+		call->op.shrink_expiry = grant->wish != NULL;
 		if (grant->wish)
 			call->op.lease_ms = grant->wish->lease_ms;
 		core->config.hooks->own_id(

@@ -32,7 +32,8 @@ struct lock_op {
 	bool queue;         /* OP_ACQUIRE, OP_UPGRADE: join the queue when it cannot be had now */
 	bool prefer;        /* OP_ACQUIRE: join the preferred class */
 	bool keep_old;      /* OP_RENAME: split (READ): the old attempt stays beside the new one */
-	bool shrink_expiry; /* OP_RELEASE: the lease was long; an idle key need not outlive `keep` */
+	bool shrink_expiry; /* OP_RELEASE: the lease was long; an idle key need not outlive `keep`.
+	                     * OP_RENAME: the lease becomes `lease_ms` even if that is sooner (detach) */
 	uint64_t attempt;
 	uint64_t old; /* OP_UPGRADE, OP_DOWNGRADE, and OP_BEAT/OP_CANCEL of an upgrade; else 0 */
 	int64_t lease_ms;
