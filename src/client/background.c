@@ -81,6 +81,7 @@ int snecki_client_links(sneck_client *client) {
 		.on_up = on_conn_up,
 		.on_down = on_conn_down,
 		.wake_background = snecki_client_wake,
+		.after_read = snecki_client_wake_done,
 		.ctx = client,
 	};
 	int r = client->dialect->channel(&client->session, &channel);

@@ -60,7 +60,7 @@ static void answer(
 	snecki_core_reply(client->core, call_of(carried), outcome, detail, sent_ns, snecki_now_ns());
 	if (atomic_load(&client->closing))
 		pthread_cond_broadcast(&client->changed);
-	snecki_client_unlock(client);
+	unlock_quietly(client);
 }
 
 static bool inside_submit(sneck_client *client) {
@@ -96,6 +96,7 @@ void snecki_client_run_deferred(sneck_client *client) {
 		snecki_list_remove(&carried->node);
 		pthread_mutex_unlock(&client->defer_mutex);
 		answer(carried, &carried->outcome, &carried->error);
+		snecki_client_wake_done(client);
 	}
 }
 
@@ -142,7 +143,10 @@ static void request_done(struct req *req, enum req_status status, const struct r
 			detail = *error;
 		break;
 	}
+	sneck_client *client = carried->client;
 	answer_or_defer(carried, &outcome, &detail);
+	if (status != REQ_REPLY)
+		snecki_client_wake_done(client);
 }
 
 /* ---- Requests -----------------------------------------------------------------------------------*/
@@ -186,7 +190,7 @@ void snecki_client_lock(sneck_client *client) {
 	pthread_mutex_lock(&client->mutex);
 }
 
-void snecki_client_unlock(sneck_client *client) {
+static void unlock_quietly(sneck_client *client) {
 	struct list batch;
 	int64_t due_ns = snecki_core_next_due(client->core);
 	bool wake = due_ns < client->background_due_ns;
@@ -214,6 +218,38 @@ void snecki_client_unlock(sneck_client *client) {
 		submit(carried);
 	}
 	pthread_mutex_unlock(&client->send_mutex);
+}
+
+/* A list is moved by relinking its head. */
+static void take_list(struct list *from, struct list *to) {
+	snecki_list_init(to);
+	if (snecki_list_empty(from))
+		return;
+	*to = *from;
+	to->next->prev = to;
+	to->prev->next = to;
+	snecki_list_init(from);
+}
+
+void snecki_client_wake_done(void *ctx) {
+	sneck_client *client = ctx;
+	struct list done;
+
+	pthread_mutex_lock(&client->mutex);
+	take_list(&client->done, &done);
+	pthread_mutex_unlock(&client->mutex);
+	LIST_EACH (at, &done) {
+		struct waiter *waiter = LIST_ITEM(at, struct waiter, woken);
+		snecki_parker_wake(&waiter->parker); /* the waiter may be gone from here on */
+	}
+}
+
+void snecki_client_unlock(sneck_client *client) {
+	bool any_done = !snecki_list_empty(&client->done);
+
+	unlock_quietly(client);
+	if (any_done)
+		snecki_client_wake_done(client);
 }
 
 /* ---- Results ------------------------------------------------------------------------------------*/
@@ -248,7 +284,7 @@ static void on_complete(void *ctx, struct lock_wish *wish) {
 	if (waiter->async)
 		async_result(client, waiter);
 	else
-		snecki_parker_wake(&waiter->parker);
+		snecki_list_append(&client->done, &waiter->woken);
 }
 
 static void set_hold_fd(const sneck_hold *hold) {

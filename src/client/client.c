@@ -181,6 +181,7 @@ static void init_members(sneck_client *client) {
 	pthread_mutex_init(&client->send_mutex, NULL);
 	pthread_mutex_init(&client->defer_mutex, NULL);
 	snecki_list_init(&client->outbox);
+	snecki_list_init(&client->done);
 	snecki_list_init(&client->holds);
 	snecki_list_init(&client->events);
 	snecki_list_init(&client->deferred);

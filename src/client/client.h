@@ -49,6 +49,7 @@ struct sneck_hold {
 struct waiter {
 	struct lock_wish wish;
 	struct parker parker; /* blocking calls */
+	struct list woken;    /* client's list of those to be woken */
 	bool async;
 	sneck_hold *hold;         /* async acquire: the event's */
 	struct event_node *event; /* async: made beforehand, so that the result cannot get lost */
@@ -78,6 +79,7 @@ struct sneck_client {
 	pthread_mutex_t mutex;
 	struct lock_core *core;
 	struct list outbox;     /* calls that the core made and nobody has submitted yet */
+	struct list done;       /* waiters whose wish is done: woken once the mutex is free */
 	struct parker *current; /* whose event is at hand: its thread waits for what it sends */
 	struct list holds;
 	struct list events;
@@ -131,6 +133,9 @@ size_t snecki_client_call_extra(void);
 void snecki_client_lock(sneck_client *client);
 /* Submit what the core wants sent, tell the background thread of an earlier timer, and unlock. */
 void snecki_client_unlock(sneck_client *client);
+/* Thread: any, nothing locked. Wake the waiters whose wishes are done. Net calls it after each batch of
+ * answers, so that the threads it wakes do not fight with the answers that follow. */
+void snecki_client_wake_done(void *client);
 void snecki_client_run_deferred(sneck_client *client);
 
 /* background.c */
@@ -146,6 +151,8 @@ int snecki_waiter_wait(
         sneck_client *client, struct waiter *waiter, int64_t deadline_ns, int64_t answer_deadline_ns);
 sneck_hold *snecki_hold_new(sneck_client *client, const void *name, size_t name_len);
 void snecki_hold_free(sneck_hold *hold); /* locked */
+/* A name for people, NUL-terminated. */
+void snecki_print_name(char *out, size_t size, const void *bytes, size_t len);
 /* Fills `reterr` from a finished wish; returns its code. */
 int snecki_wish_error(sneck_client *client, const struct lock_wish *wish, const void *name, size_t name_len,
         int64_t wait_ms, sneck_error *reterr);

@@ -27,17 +27,31 @@ static void unref_slot(struct thread_slot *slot) {
 	free(slot);
 }
 
-static void post_thread_gone(sneck_client *client, size_t holds) {
+static void post_thread_gone(sneck_client *client, sneck_hold *hold) {
 	struct event_node *node = calloc(1, sizeof *node);
+	char shown[128];
 
 	if (!node)
-		return; /* the holds turn LOST at the end of their lease, which has an event of its own */
+		return; /* the hold turns LOST at the end of its lease, which has an event of its own */
 	snecki_list_init(&node->node);
 	node->heap = true;
 	node->event.type = SNECK_EVENT_THREAD_GONE;
+	node->event.hold = hold;
+	node->event.state = (int)hold->lock.state;
+	node->event.token = hold->lock.token;
+	snecki_print_name(shown, sizeof shown, hold->name, hold->name_len);
 	snprintf(node->event.text, sizeof node->event.text,
-	        "a thread ended with %zu hold(s): renewed no longer, they end with their lease", holds);
+	        "\"%s\": the thread that held it has ended; it is renewed no longer and ends with its lease",
+	        shown);
 	snecki_event_post(client, node);
+}
+
+static void tell_of_holds(sneck_client *client, uint64_t owner) {
+	LIST_EACH (at, &client->holds) {
+		sneck_hold *hold = LIST_ITEM(at, sneck_hold, all);
+		if (hold->lock.grant && hold->lock.owner == owner)
+			post_thread_gone(client, hold);
+	}
 }
 
 /* Thread: the one that ends. */
@@ -48,9 +62,8 @@ static void thread_ends(void *arg) {
 	sneck_client *client = slot->client;
 	if (client && !snecki_client_forked(client)) {
 		snecki_client_lock(client);
-		size_t holds = snecki_core_owner_gone(client->core, slot->owner, snecki_now_ns());
-		if (holds)
-			post_thread_gone(client, holds);
+		if (snecki_core_owner_gone(client->core, slot->owner, snecki_now_ns()) > 0)
+			tell_of_holds(client, slot->owner);
 		snecki_list_remove(&slot->node);
 		snecki_client_unlock(client);
 		slot->client = NULL;

@@ -30,22 +30,21 @@ int snecki_waiter_wait(
 	struct lock_wish *wish = &waiter->wish;
 
 	snecki_client_unlock(client);
-	for (;;) {
-		bool ready = snecki_conn_park(client->conn, &waiter->parker, deadline_ns);
+	/* Once the parker is ready the wish is nobody else's any more: no lock is needed to look at it. And
+	 * a wish that is done always makes the parker ready, which must be waited for: somebody is about
+	 * to touch it. */
+	while (!snecki_conn_park(client->conn, &waiter->parker, deadline_ns)) {
 		snecki_client_lock(client);
-		if (wish->done)
-			break;
-		if (!ready && snecki_wish_unanswered(wish) && deadline_ns < answer_deadline_ns) {
+		if (!wish->done && snecki_wish_unanswered(wish) && deadline_ns < answer_deadline_ns) {
 			deadline_ns = answer_deadline_ns;
-			snecki_client_unlock(client);
-			continue;
+		} else {
+			if (!wish->done)
+				snecki_core_give_up(client->core, wish, SNECK_ETIMEDOUT, snecki_now_ns());
+			deadline_ns = NS_NEVER;
 		}
-		snecki_core_give_up(client->core, wish, SNECK_ETIMEDOUT, snecki_now_ns());
-		break;
+		snecki_client_unlock(client);
 	}
-	int code = wish->code;
-	snecki_client_unlock(client);
-	return code;
+	return wish->code;
 }
 
 /* ---- Handles ------------------------------------------------------------------------------------*/
@@ -76,7 +75,8 @@ void snecki_hold_free(sneck_hold *hold) {
 /* ---- Texts --------------------------------------------------------------------------------------*/
 
 /* A name for people: bytes that do not print are escaped, long ones are cut. */
-static void print_name(char *out, size_t size, const unsigned char *name, size_t len) {
+void snecki_print_name(char *out, size_t size, const void *bytes, size_t len) {
+	const unsigned char *name = bytes;
 	size_t n = 0;
 
 	for (size_t i = 0; i < len; i++) {
@@ -125,7 +125,7 @@ int snecki_wish_error(sneck_client *client, const struct lock_wish *wish, const 
 
 	if (wish->code == 0 || !reterr)
 		return wish->code;
-	print_name(shown, sizeof shown, name, name_len);
+	snecki_print_name(shown, sizeof shown, name, name_len);
 	switch (wish->code) {
 	case SNECK_EBUSY:
 	case SNECK_ETIMEDOUT:
