@@ -79,10 +79,10 @@ int sneck_release(sneck_hold *hold) {
 	/* No answer can matter once the lease is over. */
 	int64_t until_ns = snecki_hold_valid_until(&hold->lock);
 	snecki_core_release(client->core, &waiter.wish, snecki_now_ns());
+	snecki_hold_free(hold);
 	if (until_ns && until_ns < deadline_ns)
 		deadline_ns = until_ns;
 	r = snecki_waiter_wait(client, &waiter, deadline_ns, deadline_ns);
-	free_handle(hold);
 	snecki_waiter_done(client, &waiter);
 	return r;
 }

@@ -49,6 +49,9 @@ size_t snecki_client_call_extra(void) {
 
 /* ---- Answers ------------------------------------------------------------------------------------*/
 
+/* Submits and unlocks, but leaves the waiters asleep. */
+static void unlock_quietly(sneck_client *client);
+
 static void answer(
         struct carried *carried, const struct lock_outcome *outcome, const struct sneck_error *error) {
 	sneck_client *client = carried->client;
@@ -190,6 +193,17 @@ void snecki_client_lock(sneck_client *client) {
 	pthread_mutex_lock(&client->mutex);
 }
 
+/* A list is moved by relinking its head. */
+static void take_list(struct list *from, struct list *to) {
+	snecki_list_init(to);
+	if (snecki_list_empty(from))
+		return;
+	*to = *from;
+	to->next->prev = to;
+	to->prev->next = to;
+	snecki_list_init(from);
+}
+
 static void unlock_quietly(sneck_client *client) {
 	struct list batch;
 	int64_t due_ns = snecki_core_next_due(client->core);
@@ -198,15 +212,10 @@ static void unlock_quietly(sneck_client *client) {
 	client->current = NULL;
 	if (wake)
 		client->background_due_ns = due_ns; /* nobody else needs to tell it */
-	snecki_list_init(&batch);
-	bool any = !snecki_list_empty(&client->outbox);
-	if (any) {
-		batch = client->outbox;
-		batch.next->prev = &batch;
-		batch.prev->next = &batch;
-		snecki_list_init(&client->outbox);
+	take_list(&client->outbox, &batch);
+	bool any = !snecki_list_empty(&batch);
+	if (any)
 		pthread_mutex_lock(&client->send_mutex);
-	}
 	pthread_mutex_unlock(&client->mutex);
 	if (wake)
 		snecki_client_wake(client);
@@ -218,17 +227,6 @@ static void unlock_quietly(sneck_client *client) {
 		submit(carried);
 	}
 	pthread_mutex_unlock(&client->send_mutex);
-}
-
-/* A list is moved by relinking its head. */
-static void take_list(struct list *from, struct list *to) {
-	snecki_list_init(to);
-	if (snecki_list_empty(from))
-		return;
-	*to = *from;
-	to->next->prev = to;
-	to->prev->next = to;
-	snecki_list_init(from);
 }
 
 void snecki_client_wake_done(void *ctx) {

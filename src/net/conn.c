@@ -280,7 +280,7 @@ void snecki_conn_orphan_all(struct conn *conn, struct parker *parker) {
 	struct list *lines[] = { &conn->queued, &conn->inflight };
 	pthread_mutex_lock(&conn->mutex);
 	for (size_t i = 0; i < 2 && parker->inflight; i++) {
-		LIST_EACH(node, lines[i]) {
+		LIST_EACH (node, lines[i]) {
 			struct req *req = LIST_ITEM(node, struct req, node);
 			if (req->parker != parker)
 				continue;
@@ -345,6 +345,8 @@ static bool complete(struct conn *conn, struct redisReply **replies, size_t n) {
 			reqs[i]->done(reqs[i], REQ_REPLY, replies[i], NULL);
 		freeReplyObject(replies[i]);
 	}
+	if (conn->config.after_read)
+		conn->config.after_read(conn->config.ctx);
 	return fits;
 }
 

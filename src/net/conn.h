@@ -82,6 +82,9 @@ struct conn_config {
 	/* Thread: any. The background thread must run snecki_conn_bg_* soon. Called with this module's lock
 	 * held: it writes to an eventfd or the like and calls nothing here. */
 	void (*wake_background)(void *ctx);
+	/* Thread: whichever reads, with no lock held. Answers have been handed to done(), and no more are at
+	 * hand right now. May be NULL. */
+	void (*after_read)(void *ctx);
 	void *ctx;
 };
 
