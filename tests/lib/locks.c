@@ -201,11 +201,14 @@ long test_members(const struct test_server *server, const char *name, const char
 }
 
 double test_score(const struct test_server *server, const char *name, const char *kinds) {
+	double now_ms = (double)test_server_ms(server);
 	redisReply *reply = whole_lock(server, name);
 	double score = 0;
-	for (size_t i = 0; i < reply->elements && score == 0; i += 2)
-		if (strchr(kinds, reply->element[i]->str[0]))
+	for (size_t i = 0; i < reply->elements && score == 0; i += 2) {
+		const char *member = reply->element[i]->str;
+		if (strchr(kinds, member[0]) && !is_dead_holder(member, reply->element[i + 1]->str, now_ms))
 			score = strtod(reply->element[i + 1]->str, NULL);
+	}
 	freeReplyObject(reply);
 	return score;
 }

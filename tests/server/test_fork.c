@@ -119,6 +119,7 @@ static void a_client_that_waits(void **state) {
 	sneck_hold *hold = test_take(other, "door", SNECK_WRITE, 0);
 	struct test_call call;
 	test_call_start(&call, client, "door", SNECK_WRITE, NULL);
+	assert_true(WAIT_UNTIL(test_stats(client).waiters == 1, 2000));
 	sneck_acquire_options options = test_waiting(10000);
 	options.tag = 9;
 	assert_result(0, sneck_acquire_start(client, "door", 4, SNECK_READ, &options, NULL), NULL);

@@ -57,6 +57,7 @@ static void a_waiting_writer_stops_new_readers_of_the_holder(void **state) {
 	(void)state;
 	sneck_client *a = test_open(server->url);
 	sneck_client *b = test_open(server->url);
+	test_release(test_take(a, "warm", SNECK_READ, 1000)); /* who may wait listens */
 	sneck_hold *first = test_take(a, "door", SNECK_READ, 0);
 	struct test_call writer, reader;
 	test_call_start(&writer, b, "door", SNECK_WRITE, NULL);
