@@ -6,7 +6,7 @@
  * request, or wakes the background thread when requests without a parker are in flight. What may be
  * left without a reader are requests whose threads are between submit and park: they take the role
  * when they park, or orphan their request, which wakes the background thread. Only a parked
- * thread is handed the role (`parked` and `lead` change under its parker's mutex), and every way
+ * thread is handed the role (both are bits of its parker's word), and every way
  * out of park gives it back.
  *
  * The writer. Bytes are appended to `out` in the order of `inflight`; one thread at a time (`writing`)
@@ -20,10 +20,13 @@
 #include "net/conn.h"
 
 #include <errno.h>
+#include <linux/futex.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <hiredis/hiredis.h>
@@ -41,24 +44,29 @@ enum {
 /* ---- Parkers --------------------------------------------------------------------------------*/
 
 void snecki_parker_init(struct parker *parker) {
-	pthread_condattr_t attr;
-	*parker = (struct parker){ 0 };
-	pthread_mutex_init(&parker->mutex, NULL);
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&parker->cond, &attr);
-	pthread_condattr_destroy(&attr);
+	atomic_init(&parker->state, 0);
+	atomic_init(&parker->conn, NULL);
+	parker->inflight = 0;
 }
 
 void snecki_parker_done(struct parker *parker) {
-	pthread_cond_destroy(&parker->cond);
-	pthread_mutex_destroy(&parker->mutex);
+	(void)parker;
 }
 
 void snecki_parker_reset(struct parker *parker) {
-	pthread_mutex_lock(&parker->mutex);
-	parker->ready = false;
-	pthread_mutex_unlock(&parker->mutex);
+	atomic_fetch_and(&parker->state, ~(uint32_t)PARKER_READY);
+}
+
+/* Sleep while the word is `expected`, or until the deadline (BOOTTIME). May return for no reason. */
+static void futex_wait(_Atomic uint32_t *word, uint32_t expected, int64_t deadline_ns) {
+	struct timespec until;
+	snecki_monotonic_deadline(deadline_ns, &until);
+	syscall(SYS_futex, word, FUTEX_WAIT_BITSET_PRIVATE, expected, &until, NULL, FUTEX_BITSET_MATCH_ANY);
+}
+
+/* The word may be gone by now: waking an address where nobody sleeps does nothing. */
+static void futex_wake(_Atomic uint32_t *word) {
+	syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }
 
 static void kick(struct conn *conn) {
@@ -74,20 +82,17 @@ static void unkick(struct conn *conn) {
 }
 
 void snecki_parker_wake(struct parker *parker) {
-	/* All under the mutex: the parker may be gone as soon as its thread can see `ready`. */
-	pthread_mutex_lock(&parker->mutex);
-	parker->ready = true;
-	if (parker->polling)
-		kick(parker->polling);
-	pthread_cond_signal(&parker->cond);
-	pthread_mutex_unlock(&parker->mutex);
+	/* Read before the bit is set: afterwards the parker may be gone. */
+	struct conn *conn = atomic_load(&parker->conn);
+	uint32_t before = atomic_fetch_or(&parker->state, PARKER_READY);
+	if (before & PARKER_POLLING)
+		kick(conn);
+	if (before & PARKER_PARKED)
+		futex_wake(&parker->state);
 }
 
 static bool parker_ready(struct parker *parker) {
-	pthread_mutex_lock(&parker->mutex);
-	bool ready = parker->ready;
-	pthread_mutex_unlock(&parker->mutex);
-	return ready;
+	return atomic_load(&parker->state) & PARKER_READY;
 }
 
 /* ---- State ----------------------------------------------------------------------------------*/
@@ -118,15 +123,14 @@ int64_t snecki_conn_silence_ns(const struct conn *conn) {
 
 /* Locked. Hand the role to this parker if its thread is parked. */
 static bool hand_role(struct conn *conn, struct parker *parker) {
-	pthread_mutex_lock(&parker->mutex);
-	bool taken = parker->parked && !parker->ready;
-	if (taken) {
-		parker->lead = true;
-		conn->role = ROLE_LEADER;
-		pthread_cond_signal(&parker->cond);
-	}
-	pthread_mutex_unlock(&parker->mutex);
-	return taken;
+	uint32_t state = atomic_load(&parker->state);
+	do {
+		if (!(state & PARKER_PARKED) || (state & PARKER_READY))
+			return false;
+	} while (!atomic_compare_exchange_weak(&parker->state, &state, state | PARKER_LEAD));
+	conn->role = ROLE_LEADER;
+	futex_wake(&parker->state);
+	return true;
 }
 
 void snecki_conn_assign(struct conn *conn, bool from_background) {
@@ -412,20 +416,14 @@ static short lead_poll(struct conn *conn, struct parker *parker, short events, i
 		{ .fd = conn->link.fd, .events = events },
 		{ .fd = conn->kick_fd, .events = POLLIN },
 	};
-	pthread_mutex_lock(&parker->mutex);
-	bool ready = parker->ready;
-	if (!ready)
-		parker->polling = conn;
-	pthread_mutex_unlock(&parker->mutex);
-	if (ready)
+	if (atomic_fetch_or(&parker->state, PARKER_POLLING) & PARKER_READY) {
+		atomic_fetch_and(&parker->state, ~(uint32_t)PARKER_POLLING);
 		return 0;
+	}
 	struct timespec left;
 	snecki_time_left(deadline_ns, &left);
 	int n = ppoll(pfds, 2, &left, NULL);
-	pthread_mutex_lock(&parker->mutex);
-	parker->polling = NULL;
-	ready = parker->ready;
-	pthread_mutex_unlock(&parker->mutex);
+	bool ready = atomic_fetch_and(&parker->state, ~(uint32_t)PARKER_POLLING) & PARKER_READY;
 	/* A kick that came after poll had returned would end the next leader's poll for nothing. */
 	if (ready || (n > 0 && pfds[1].revents))
 		unkick(conn);
@@ -470,25 +468,18 @@ static void lead(struct conn *conn, struct parker *parker, int64_t deadline_ns) 
 
 /* Wait as a follower. Locked on entry, not on return. True: the role has been handed over. */
 static bool follow(struct conn *conn, struct parker *parker, int64_t deadline_ns) {
-	/* Under both mutexes, so that a leader that leaves next finds it parked. */
-	pthread_mutex_lock(&parker->mutex);
-	parker->parked = true;
+	/* Under the mutex, so that a leader that leaves next finds it parked. */
+	uint32_t state = atomic_fetch_or(&parker->state, PARKER_PARKED) | PARKER_PARKED;
 	pthread_mutex_unlock(&conn->mutex);
-	while (!parker->ready && !parker->lead) {
-		struct timespec until;
-		if (snecki_now_ns() >= deadline_ns)
-			break;
-		snecki_monotonic_deadline(deadline_ns, &until);
-		pthread_cond_timedwait(&parker->cond, &parker->mutex, &until);
+	while (!(state & (PARKER_READY | PARKER_LEAD)) && snecki_now_ns() < deadline_ns) {
+		futex_wait(&parker->state, state, deadline_ns);
+		state = atomic_load(&parker->state);
 	}
-	parker->parked = false;
-	bool handed = parker->lead;
-	parker->lead = false;
-	pthread_mutex_unlock(&parker->mutex);
-	return handed;
+	return atomic_fetch_and(&parker->state, ~(uint32_t)(PARKER_PARKED | PARKER_LEAD)) & PARKER_LEAD;
 }
 
 bool snecki_conn_park(struct conn *conn, struct parker *parker, int64_t deadline_ns) {
+	atomic_store(&parker->conn, conn);
 	while (!parker_ready(parker)) {
 		pthread_mutex_lock(&conn->mutex);
 		bool leads = take_role(conn, parker);

@@ -22,6 +22,7 @@
 
 #include <poll.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -33,20 +34,24 @@ struct redisReply;
 struct sneck_error;
 struct conn;
 
-/* Where a thread waits. One per thread and wait; lives on the caller's stack or in its request. */
+/* Where a thread waits. One per thread and wait; lives on the caller's stack or in its request. A word
+ * of bits and a futex rather than a mutex and a condition: whoever is woken runs into no lock. */
 struct parker {
-	pthread_mutex_t mutex;
-	pthread_cond_t cond;  /* CLOCK_MONOTONIC */
-	bool ready;           /* under mutex: what it waited for has come */
-	bool parked;          /* under mutex: its thread waits in snecki_conn_park, not leading */
-	bool lead;            /* under mutex: it has been handed the leader's role */
-	struct conn *polling; /* under mutex: it leads this connection and may be in poll() */
-	unsigned inflight;    /* under the connection's mutex: its requests that are unanswered */
+	_Atomic uint32_t state;      /* PARKER_… */
+	_Atomic(struct conn *) conn; /* the connection it waits at */
+	unsigned inflight;           /* under the connection's mutex: its requests that are unanswered */
+};
+enum {
+	PARKER_READY = 1,  /* what it waited for has come */
+	PARKER_LEAD = 2,   /* it has been handed the leader's role */
+	PARKER_PARKED = 4, /* its thread sleeps in snecki_conn_park, not leading */
+	PARKER_POLLING = 8 /* its thread leads and may be in poll() */
 };
 void snecki_parker_init(struct parker *parker);
 void snecki_parker_done(struct parker *parker);
-void snecki_parker_reset(struct parker *parker); /* ready = false, to wait again */
-/* Thread: any. What the parker waited for has come; also ends its poll when it leads. */
+void snecki_parker_reset(struct parker *parker); /* not ready, to wait again */
+/* Thread: any. What the parker waited for has come; also ends its poll when it leads. The parker may
+ * go away as soon as its thread can see that. */
 void snecki_parker_wake(struct parker *parker);
 
 enum req_status {

@@ -32,7 +32,7 @@ struct conn {
 	int kick_fd; /* eventfd that ends the leader's poll */
 	struct link link;
 
-	pthread_mutex_t mutex; /* guards all that follows; taken before a parker's mutex, never after */
+	pthread_mutex_t mutex; /* guards all that follows */
 	enum conn_state state;
 	enum conn_role role;
 	bool closing;        /* nothing is taken any more */

@@ -59,16 +59,12 @@ static void caller_start(struct caller *caller, struct rig *rig, const char *lin
 }
 
 static bool is_polling(struct caller *caller) {
-	pthread_mutex_lock(&caller->call.parker.mutex);
-	bool polling = caller->call.parker.polling;
-	pthread_mutex_unlock(&caller->call.parker.mutex);
+	bool polling = atomic_load(&caller->call.parker.state) & PARKER_POLLING;
 	return polling;
 }
 
 static bool is_parked(struct caller *caller) {
-	pthread_mutex_lock(&caller->call.parker.mutex);
-	bool parked = caller->call.parker.parked;
-	pthread_mutex_unlock(&caller->call.parker.mutex);
+	bool parked = atomic_load(&caller->call.parker.state) & PARKER_PARKED;
 	return parked;
 }
 
