@@ -39,7 +39,8 @@
 enum {
 	ACQUIRE_TAG = 1,
 	LOCAL_CONNECT_MS = 10000, /* starting the private server on a busy machine takes its time */
-	STILL_WAITING_MS = 1000   /* after this a person at a terminal is told */
+	CONFIRM_STEP_MS = 1,
+	STILL_WAITING_MS = 1000 /* after this a person at a terminal is told */
 };
 
 static const int forwarded[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2 };
@@ -57,6 +58,7 @@ struct run {
 	bool stopping;       /* the command was told to stop because the lease is running out */
 	int64_t kill_at_ms;  /* when it is killed; meaningful while stopping */
 	int64_t term_at_ms;  /* lease left at which it is told */
+	bool ready;          /* held, with a lease to work under */
 	bool settled;        /* the acquire has ended: `hold`, or `refusal` */
 	sneck_event refusal; /* code and text */
 };
@@ -223,26 +225,49 @@ static void read_events(struct run *run) {
 	}
 }
 
-/* Until the acquire has ended. The first signal withdraws it; the second one does not wait. */
-static void wait_for_lock(struct run *run) {
+/* Leave the queue on a signal; on the second one do not wait for anything. */
+static void heed_signals(struct run *run) {
 	int signal;
 
+	while ((signal = next_signal(run)) != 0) {
+		if (signal == SIGCHLD)
+			continue;
+		if (run->end_signal)
+			_exit(EXIT_SIGNAL_BASE + signal);
+		run->end_signal = signal;
+		(void)sneck_cancel(run->client, ACQUIRE_TAG);
+	}
+}
+
+/* Until the acquire has ended. */
+static void wait_for_lock(struct run *run) {
 	set_timer(run, STILL_WAITING_MS);
 	while (!run->settled) {
 		wait_for_news(run);
 		if (timer_rang(run) && !run->options->quiet && isatty(STDERR_FILENO))
 			fprintf(stderr, "sneck: waiting for \"%s\"\n", run->options->name);
-		while ((signal = next_signal(run)) != 0) {
-			if (signal == SIGCHLD)
-				continue;
-			if (run->end_signal)
-				_exit(EXIT_SIGNAL_BASE + signal);
-			run->end_signal = signal;
-			(void)sneck_cancel(run->client, ACQUIRE_TAG);
-		}
+		heed_signals(run);
 		read_events(run);
 	}
 	stop_timer(run);
+}
+
+/* A lock that was handed over has a short lease until the server has heard from us again, too short
+ * to begin with. That takes a round trip, as a rule. True: confirmed. */
+static bool wait_for_lease(struct run *run) {
+	int64_t left_ms;
+
+	while ((left_ms = sneck_hold_left_ms(run->hold)) <= run->term_at_ms) {
+		if (left_ms <= 0 || run->end_signal)
+			return false;
+		set_timer(run, CONFIRM_STEP_MS);
+		wait_for_news(run);
+		(void)timer_rang(run);
+		heed_signals(run);
+		read_events(run);
+	}
+	stop_timer(run);
+	return true;
 }
 
 /* Tries to get the lock: `run->hold`, or an exit code (which may be 0: -E says so). */
@@ -254,10 +279,16 @@ static int get_lock(struct run *run) {
 	if (code != 0)
 		return code;
 	wait_for_lock(run);
+	bool ready = run->hold && wait_for_lease(run);
 	if (run->end_signal)
 		return EXIT_SIGNAL_BASE + run->end_signal;
-	if (run->hold)
-		return 0;
+	run->ready = ready;
+	if (run->hold) {
+		if (!ready)
+			fprintf(stderr, "sneck: \"%s\": the server did not confirm the lease\n",
+			        run->options->name);
+		return ready ? 0 : EXIT_UNREACHABLE;
+	}
 	bool busy = run->refusal.code == SNECK_EBUSY || run->refusal.code == SNECK_ETIMEDOUT;
 	if (!busy || !run->options->quiet)
 		complain(run, run->refusal.code, run->refusal.text);
@@ -400,7 +431,7 @@ static int run_main(const struct command *self, int argc, char **argv) {
 		return EXIT_INTERNAL;
 	}
 	code = get_lock(&run);
-	if (run.hold && !run.end_signal)
+	if (run.ready)
 		code = run_command(&run);
 	if (run.hold)
 		code = give_back(&run, code);

@@ -291,7 +291,8 @@ static void test_signal_leaves_the_queue(void **state) {
 }
 
 static void test_ignored_stays_ignored(void **state) {
-	struct cli cli;
+	struct cli holder, cli;
+	char text[512];
 
 	(void)state;
 	cli_start_program(&cli, &server, "env",
@@ -305,6 +306,16 @@ static void test_ignored_stays_ignored(void **state) {
 	assert_true(cli_wait_out(&cli, "up", 5000));
 	kill(cli.pid, SIGHUP);
 	assert_int_equal(cli_wait(&cli, 5000), 5);
+
+	/* Also while it waits. */
+	hold(&holder, "-x", "ign");
+	cli_start_program(&cli, &server, "env",
+	        CLI_ARGS("--ignore-signal=HUP", SNECK_BINARY, "run", "ign", "sh", "-c", "exit 6"));
+	assert_true(WAIT_UNTIL((members("ign", text, sizeof(text)), strstr(text, " w") != NULL), 5000));
+	kill(cli.pid, SIGHUP);
+	kill(cli.pid, SIGCHLD); /* means nothing by itself */
+	assert_int_equal(cli_wait(&holder, 5000), 0);
+	assert_int_equal(cli_wait(&cli, 5000), 6);
 }
 
 /* ---- Secrets and local: ---------------------------------------------------------------------*/

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: MIT */
+/* sneck run when the lock is lost, or sneck itself: nothing of the command outlives the lease. */
+#include <errno.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "cli.h"
+#include "server.h"
+#include "wait.h"
+
+static int setup(void **state) {
+	struct test_server *server = calloc(1, sizeof(*server));
+
+	if (!server || test_server_start(server, NULL) < 0)
+		return -1;
+	*state = server;
+	return 0;
+}
+
+static int teardown(void **state) {
+	struct test_server *server = *state;
+
+	test_server_stop(server);
+	free(server);
+	return 0;
+}
+
+/* The number behind `label` in what the command printed. */
+static pid_t pid_of(struct cli *cli, const char *label) {
+	const char *found = strstr(cli_out(cli), label);
+
+	assert_non_null(found);
+	pid_t pid = atoi(found + strlen(label));
+	assert_true(pid > 1);
+	return pid;
+}
+
+/* A zombie whose parent is gone is reaped by init, which may take a moment: it is no more. */
+static bool is_gone(pid_t pid) {
+	char path[64], text[256] = "";
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	FILE *file = fopen(path, "re");
+	if (!file)
+		return true;
+	size_t n = fread(text, 1, sizeof(text) - 1, file);
+	fclose(file);
+	const char *end = n ? strrchr(text, ')') : NULL;
+	return !end || end[2] == 'Z' || end[2] == 'X';
+}
+
+/* The server falls silent: SIGTERM comes before the lease ends, and there is time to obey. */
+static void test_silent_server_stops_politely(void **state) {
+	struct test_server *server = *state;
+	struct cli cli;
+
+	cli_start(&cli, server,
+	        CLI_ARGS("run", "--lease", "2s", "-k", "500ms", "a", "sh", "-c",
+	                "trap 'echo told; exit 0' TERM; echo ready; while :; do sleep 0.01; done"));
+	assert_true(cli_wait_out(&cli, "ready", 5000));
+	int64_t begin_ms = test_now_ms();
+	test_server_stopcont(server, true);
+	assert_int_equal(cli_wait(&cli, 10000), 79);
+	assert_true(test_now_ms() - begin_ms < 5000); /* closing does not wait for ever either */
+	assert_non_null(strstr(cli_out(&cli), "told"));
+	assert_non_null(strstr(cli_err(&cli), "losing"));
+	test_server_stopcont(server, false);
+}
+
+/* A command that does not obey, with a child of its own, is dead when the lease ends: measured by
+ * the last thing they wrote down. */
+static void test_silent_server_kills_the_group(void **state) {
+	struct test_server *server = *state;
+	struct cli cli;
+
+	cli_start(&cli, server,
+	        CLI_ARGS("run", "--lease", "1s", "a", "sh", "-c",
+	                "trap '' TERM; (while :; do sleep 0.01; done) & echo inner:$!; echo outer:$$; wait"));
+	assert_true(cli_wait_out(&cli, "outer:", 5000));
+	pid_t outer = pid_of(&cli, "outer:"), inner = pid_of(&cli, "inner:");
+	int64_t begin_ms = test_now_ms();
+	test_server_stopcont(server, true);
+	/* The last renewal was confirmed at the latest now: the lease ends within a second. */
+	assert_true(WAIT_UNTIL(is_gone(outer) && is_gone(inner), 1000));
+	assert_true(test_now_ms() - begin_ms <= 1005);
+	assert_int_equal(cli_wait(&cli, 10000), 79);
+	test_server_stopcont(server, false);
+}
+
+/* The server says that the lock is gone: no time is left, so the command is killed at once. */
+static void test_lost_by_the_servers_word(void **state) {
+	struct test_server *server = *state;
+	struct cli cli;
+
+	cli_start(&cli, server,
+	        CLI_ARGS("run", "--lease", "1500ms", "a", "sh", "-c", "echo ready; exec sleep 60"));
+	assert_true(cli_wait_out(&cli, "ready", 5000));
+	test_redis_ok(server, "FLUSHALL");
+	assert_int_equal(cli_wait(&cli, 1500), 79);
+	assert_non_null(strstr(cli_err(&cli), "(lost)"));
+}
+
+/* The command ended well, but at the release the lock turns out to have been lost. */
+static void test_lost_before_the_end(void **state) {
+	struct test_server *server = *state;
+	struct cli cli;
+
+	cli_start(&cli, server, CLI_ARGS("run", "a", "sh", "-c", "echo ready; cat; exit 0"));
+	assert_true(cli_wait_out(&cli, "ready", 5000));
+	test_redis_ok(server, "DEL sneck:{a}");
+	assert_int_equal(cli_wait(&cli, 5000), 79);
+	assert_non_null(strstr(cli_err(&cli), "lost before the command ended"));
+}
+
+/* When the one holder's lease ends, by the server's clock. */
+static long long deadline_of(const struct test_server *server, const char *name) {
+	redisReply *reply = test_redis(server, "ZRANGE sneck:{%s} 0 10000000000000 BYSCORE WITHSCORES", name);
+	long long deadline_ms = 0;
+
+	if (reply && reply->type == REDIS_REPLY_ARRAY && reply->elements == 2)
+		deadline_ms = atoll(reply->element[1]->str);
+	freeReplyObject(reply);
+	return deadline_ms;
+}
+
+/* A silence that is shorter than the lease is ridden out. */
+static void test_short_silence_is_no_loss(void **state) {
+	struct test_server *server = *state;
+	struct cli cli;
+
+	cli_start(&cli, server, CLI_ARGS("run", "--lease", "3s", "a", "sh", "-c", "echo ready; cat; exit 4"));
+	assert_true(cli_wait_out(&cli, "ready", 5000));
+	long long first_ms = deadline_of(server, "a");
+	assert_true(first_ms > 0);
+	test_server_stopcont(server, true);
+	int64_t until_ms = test_now_ms() + 1200;
+	assert_true(WAIT_UNTIL(test_now_ms() >= until_ms, 5000)); /* the length of the silence */
+	test_server_stopcont(server, false);
+	assert_true(WAIT_UNTIL(deadline_of(server, "a") > first_ms, 5000));
+	assert_int_equal(cli_wait(&cli, 5000), 4);
+	assert_string_equal(cli_err(&cli), "");
+}
+
+/* kill -9 of sneck: nobody renews the lease, so the command must not go on. */
+static void test_command_dies_with_sneck(void **state) {
+	struct test_server *server = *state;
+	struct cli cli;
+
+	cli_start(&cli, server, CLI_ARGS("run", "a", "sh", "-c", "echo pid:$$; exec sleep 60"));
+	assert_true(cli_wait_out(&cli, "pid:", 5000));
+	pid_t pid = pid_of(&cli, "pid:");
+	kill(cli.pid, SIGKILL);
+	assert_int_equal(cli_wait(&cli, 5000), -SIGKILL);
+	assert_true(WAIT_UNTIL(is_gone(pid), 5000));
+}
+
+/* A restart without memory: the lock is gone, whoever held it is told. */
+static void test_forgetful_restart(void **state) {
+	struct test_server *server = *state;
+	struct cli cli;
+
+	cli_start(
+	        &cli, server, CLI_ARGS("run", "--lease", "3s", "a", "sh", "-c", "echo ready; exec sleep 60"));
+	assert_true(cli_wait_out(&cli, "ready", 5000));
+	assert_int_equal(test_server_restart(server), 0);
+	assert_int_equal(cli_wait(&cli, 5000), 79);
+}
+
+int main(void) {
+#define LOSS_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		LOSS_TEST(test_silent_server_stops_politely),
+		LOSS_TEST(test_silent_server_kills_the_group),
+		LOSS_TEST(test_lost_by_the_servers_word),
+		LOSS_TEST(test_lost_before_the_end),
+		LOSS_TEST(test_short_silence_is_no_loss),
+		LOSS_TEST(test_command_dies_with_sneck),
+		LOSS_TEST(test_forgetful_restart),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
