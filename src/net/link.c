@@ -91,6 +91,8 @@ static const char *remedy(const struct url *url, int sys_errno) {
 	case EACCES:
 	case EPERM:
 		return "permission denied; may this user write to the socket, does a firewall forbid it?";
+	case EAGAIN:
+		return "its queue for new connections stays full; is the server overloaded or stopped?";
 	case ETIMEDOUT:
 		return "no answer; is the address right, does a firewall drop the packets?";
 	case EHOSTUNREACH:
@@ -229,6 +231,16 @@ int snecki_link_start(struct link *link, int64_t now_ns, struct sneck_error *ret
 	return r;
 }
 
+int snecki_link_start_at(
+        struct link *link, const struct addresses *addresses, int64_t now_ns, struct sneck_error *reterr) {
+	link->deadline_ns = snecki_after_ms(now_ns, link->config.connect_ms);
+	link->addresses = *addresses;
+	int r = first_address(link, now_ns, reterr);
+	if (r < 0)
+		snecki_link_close(link);
+	return r;
+}
+
 int snecki_link_prepare(const struct link *link, struct pollfd *pfd, int64_t *deadline_ns) {
 	int64_t deadline = link->deadline_ns;
 	*pfd = (struct pollfd){ .fd = link->fd };
@@ -265,7 +277,7 @@ static int step_resolving(struct link *link, int64_t now_ns, struct sneck_error 
 static int step_connecting(struct link *link, int64_t now_ns, struct sneck_error *reterr) {
 	if (link->retry_ns) {
 		if (now_ns >= link->address_ns)
-			return fail_timeout(link, "getting into its full queue", reterr);
+			return next_address(link, EAGAIN, now_ns, reterr);
 		if (now_ns < link->retry_ns)
 			return 0;
 		int r = connect_address(link, now_ns);

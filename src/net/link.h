@@ -59,6 +59,9 @@ void snecki_link_abandon(struct link *link, bool quiet);
 
 /* Begin an attempt; the link must be closed. 0, or the attempt has failed already. */
 int snecki_link_start(struct link *link, int64_t now_ns, struct sneck_error *reterr);
+/* The same when the addresses are known: they are tried in order. */
+int snecki_link_start_at(
+        struct link *link, const struct addresses *addresses, int64_t now_ns, struct sneck_error *reterr);
 /* What to poll for while the link is being made: returns 0 or 1, lowers `*deadline_ns`. */
 int snecki_link_prepare(const struct link *link, struct pollfd *pfd, int64_t *deadline_ns);
 /* Go on. 1: up. 0: not yet. Negative: failed and closed; the text says what to do. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* From an address to a greeted connection, and the words for everything that goes wrong on the way.
  * Real servers where one can be had; a scripted peer for servers that are too old or hang. */
+#include <poll.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,7 +16,9 @@
 #include <cmocka.h>
 #include <hiredis/hiredis.h>
 
+#include "base/clock.h"
 #include "conn_rig.h"
+#include "net/link.h"
 #include "server.h"
 #include "wait.h"
 
@@ -282,7 +285,75 @@ static void test_full_backlog(void **state) {
 		stuck[i] = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 		(void)!connect(stuck[i], (struct sockaddr *)&addr, sizeof(addr));
 	}
-	assert_refused(peer.url, 100, SNECK_ECONN, "full queue");
+	assert_refused(peer.url, 100, SNECK_ECONN, "stays full");
+	for (int i = 0; i < 4; i++)
+		close(stuck[i]);
+	close(peer.fd);
+	unlink(peer.path);
+}
+
+/* ---- Several addresses ----------------------------------------------------------------------*/
+
+static void add_unix(struct addresses *addresses, const char *path) {
+	struct sockaddr_un addr = { .sun_family = AF_UNIX };
+	memcpy(addr.sun_path, path, strlen(path));
+	memcpy(&addresses->addr[addresses->n], &addr, sizeof(addr));
+	addresses->len[addresses->n++] = sizeof(addr);
+}
+
+/* Drive an attempt to its end. */
+static int connect_any(
+        const struct test_server *server, const struct addresses *addresses, uint32_t connect_ms) {
+	struct url url;
+	struct link link;
+	char text[200];
+	snprintf(text, sizeof(text), "unix://%s?password=hunter2", server->socket_path);
+	assert_int_equal(snecki_url_parse(text, &url, NULL), 0);
+	assert_int_equal(
+	        snecki_link_init(&link, &(struct link_config){ .url = &url, .connect_ms = connect_ms }), 0);
+	int r = snecki_link_start_at(&link, addresses, snecki_now_ns(), NULL);
+	while (r == 0) {
+		struct pollfd pfd;
+		struct timespec left;
+		int64_t deadline_ns = NS_NEVER;
+		int n = snecki_link_prepare(&link, &pfd, &deadline_ns);
+		snecki_time_left(deadline_ns, &left);
+		ppoll(&pfd, (nfds_t)n, &left, NULL);
+		r = snecki_link_step(&link, snecki_now_ns(), NULL);
+	}
+	snecki_link_done(&link);
+	snecki_url_done(&url);
+	return r;
+}
+
+static void test_several_addresses(void **state) {
+	struct test_server *server = *state;
+	struct addresses addresses = { 0 };
+	char missing[120];
+	snprintf(missing, sizeof(missing), "%s/missing", server->dir);
+	add_unix(&addresses, missing);
+	assert_int_equal(connect_any(server, &addresses, 1000), SNECK_ECONN);
+	add_unix(&addresses, missing);
+	add_unix(&addresses, server->socket_path);
+	assert_int_equal(connect_any(server, &addresses, 1000), 1);
+}
+
+/* The first address swallows connections for ever: it gets its share of the time, not all of it. */
+static void test_slow_address_leaves_time_for_the_next(void **state) {
+	struct test_server *server = *state;
+	struct addresses addresses = { 0 };
+	struct peer peer = { 0 };
+	struct sockaddr_un addr = { .sun_family = AF_UNIX };
+	int stuck[4];
+	peer_listen(&peer, server, 0);
+	memcpy(addr.sun_path, peer.path, strlen(peer.path));
+	for (int i = 0; i < 4; i++) {
+		stuck[i] = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+		(void)!connect(stuck[i], (struct sockaddr *)&addr, sizeof(addr));
+	}
+	add_unix(&addresses, peer.path);
+	add_unix(&addresses, server->socket_path);
+	assert_int_equal(connect_any(server, &addresses, 400), 1);
 	for (int i = 0; i < 4; i++)
 		close(stuck[i]);
 	close(peer.fd);
@@ -301,6 +372,8 @@ int main(void) {
 		cmocka_unit_test(test_unsuitable_servers),
 		cmocka_unit_test(test_hanging_server),
 		cmocka_unit_test(test_full_backlog),
+		cmocka_unit_test(test_several_addresses),
+		cmocka_unit_test(test_slow_address_leaves_time_for_the_next),
 	};
 	return cmocka_run_group_tests(tests, start_server, stop_server);
 }
