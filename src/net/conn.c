@@ -37,8 +37,9 @@
 
 enum {
 	DIRECT_MAX =
-	        8, /* with so many on their way, bytes are left to the reader, who sends them in one go */
-	BATCH = 64 /* replies taken per lock of the mutex */
+	        8,  /* with so many on their way, bytes are left to the reader, who sends them in one go */
+	BATCH = 64, /* replies taken per lock of the mutex */
+	KEEP_MAX = 256 * 1024 /* a larger buffer is given back after the burst that needed it */
 };
 
 /* ---- Parkers --------------------------------------------------------------------------------*/
@@ -165,6 +166,8 @@ static bool load_wr(struct conn *conn, bool all) {
 	conn->wr = conn->out;
 	conn->out = sent;
 	snecki_buf_clear(&conn->out);
+	if (conn->out.cap > KEEP_MAX)
+		snecki_buf_done(&conn->out);
 	conn->wr_at = 0;
 	conn->unsent_n = 0;
 	conn->offered = conn->added;
