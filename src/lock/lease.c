@@ -106,6 +106,18 @@ void snecki_lease_confirm(struct lock_core *core, struct lock_grant *grant,
 		snecki_lease_suspect(core, grant, false);
 }
 
+/* The first confirmation of a private grant: its fixed holds last as long as they were asked for. */
+void snecki_lease_extend_fixed(struct lock_grant *grant, int64_t lease_ms, int64_t sent_ns) {
+	int64_t until = sent_ns + (lease_ms - snecki_margin_ms(lease_ms)) * NS_PER_MS;
+
+	LIST_EACH (h, &grant->holds) {
+		struct lock_hold *hold = LIST_ITEM(h, struct lock_hold, in_grant);
+		if (hold->fixed_until_ns != NS_NEVER && hold->lease_ms == lease_ms &&
+		        hold->fixed_until_ns < until)
+			hold->fixed_until_ns = until;
+	}
+}
+
 static int64_t interval_ns(const struct lock_grant *grant) {
 	return grant->lease_ms * NS_PER_MS / 3;
 }

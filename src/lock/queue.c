@@ -200,10 +200,16 @@ static void ask_private(struct lock_core *core, struct lock_entry *entry, struct
 	}
 }
 
-static bool any_renew_first(const struct lock_entry *entry) {
-	LIST_EACH (g, &entry->grants)
-		if (LIST_ITEM(g, struct lock_grant, in_entry)->renew_first)
+/* The head waits for this session itself: for a writer here, who passes the lock on when it is done, or
+ * for a renewal. Asking the server as well would only have to be taken back. */
+static bool waits_for_own(const struct lock_entry *entry) {
+	LIST_EACH (g, &entry->grants) {
+		const struct lock_grant *grant = LIST_ITEM(g, struct lock_grant, in_entry);
+		if (grant->state != GRANT_HELD || grant->private_)
+			continue;
+		if (grant->renew_first || (grant->mode == 'W' && !snecki_grant_empty(grant)))
 			return true;
+	}
 	return false;
 }
 
@@ -229,7 +235,7 @@ void snecki_pump(struct lock_core *core, struct lock_entry *entry, int64_t now_n
 	release_idle(core, entry, now_ns);
 	if (entry->pending && (!wish || wish->mode != entry->pending->mode))
 		snecki_grant_leave(core, entry->pending, NULL, now_ns);
-	while ((wish = head_of(entry)) && !entry->pending && !core->closing && !any_renew_first(entry))
+	while ((wish = head_of(entry)) && !entry->pending && !core->closing && !waits_for_own(entry))
 		ask_for_head(core, entry, wish);
 }
 
