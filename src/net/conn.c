@@ -36,9 +36,8 @@
 #include "net/conn_internal.h"
 
 enum {
-	DIRECT_MAX =
-	        8,  /* with so many on their way, bytes are left to the reader, who sends them in one go */
-	BATCH = 64, /* replies taken per lock of the mutex */
+	DIRECT_MAX = 8,       /* with so many on their way, bytes are left to the reader to send in one go */
+	BATCH = 64,           /* replies taken per lock of the mutex */
 	KEEP_MAX = 256 * 1024 /* a larger buffer is given back after the burst that needed it */
 };
 
