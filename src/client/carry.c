@@ -60,7 +60,11 @@ static void answer(
 
 	snecki_buf_done(&carried->req.bytes);
 	snecki_client_lock(client);
+	client->answer_code = detail ? error->code : 0;
+	if (detail)
+		memcpy(client->answer_word, error->server, sizeof client->answer_word);
 	snecki_core_reply(client->core, call_of(carried), outcome, detail, sent_ns, snecki_now_ns());
+	client->answer_code = 0;
 	if (atomic_load(&client->closing))
 		pthread_cond_broadcast(&client->changed);
 	unlock_quietly(client);
@@ -279,6 +283,8 @@ static void on_complete(void *ctx, struct lock_wish *wish) {
 	sneck_client *client = ctx;
 	struct waiter *waiter = (struct waiter *)(void *)((char *)wish - offsetof(struct waiter, wish));
 
+	if (wish->code < 0 && client->answer_code == wish->code)
+		memcpy(waiter->server, client->answer_word, sizeof waiter->server);
 	if (waiter->async)
 		async_result(client, waiter);
 	else

@@ -51,6 +51,7 @@ struct waiter {
 	struct parker parker; /* blocking calls */
 	struct list woken;    /* client's list of those to be woken */
 	bool async;
+	char server[24];          /* first word of the server's error reply, or "" */
 	sneck_hold *hold;         /* async acquire: the event's */
 	struct event_node *event; /* async: made beforehand, so that the result cannot get lost */
 };
@@ -78,6 +79,8 @@ struct sneck_client {
 
 	pthread_mutex_t mutex;
 	struct lock_core *core;
+	int answer_code;        /* of the error reply that the core is dealing with, or 0 … */
+	char answer_word[24];   /* … and its first word */
 	struct list outbox;     /* calls that the core made and nobody has submitted yet */
 	struct list done;       /* waiters whose wish is done: woken once the mutex is free */
 	struct parker *current; /* whose event is at hand: its thread waits for what it sends */

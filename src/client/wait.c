@@ -121,6 +121,8 @@ static void describe_refusal(sneck_client *client, const struct lock_wish *wish,
 
 int snecki_wish_error(sneck_client *client, const struct lock_wish *wish, const void *name, size_t name_len,
         int64_t wait_ms, sneck_error *reterr) {
+	const struct waiter *waiter =
+	        (const struct waiter *)(const void *)((const char *)wish - offsetof(struct waiter, wish));
 	char shown[128], text[400];
 
 	if (wish->code == 0 || !reterr)
@@ -146,7 +148,8 @@ int snecki_wish_error(sneck_client *client, const struct lock_wish *wish, const 
 		        shown, client->display, wish->detail[0] ? ": " : "", wish->detail);
 	default:
 		if (wish->detail[0])
-			return snecki_err(reterr, wish->code, "\"%s\": %s", shown, wish->detail);
+			return snecki_err_server(reterr, wish->code, waiter->server, strlen(waiter->server),
+			        "\"%s\": %s", shown, wish->detail);
 		return snecki_err(reterr, wish->code, "\"%s\": %s", shown, sneck_strerror(wish->code));
 	}
 }
