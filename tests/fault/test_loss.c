@@ -160,7 +160,9 @@ static void a_lost_hold_takes_its_nested_ones_along(void **state) {
 	sneck_client *a = test_open(server->url);
 	sneck_client *b = test_open(server->url);
 	sneck_hold *outer = take_leased(a, 600);
-	sneck_hold *inner = test_take(a, "door", SNECK_READ, 0);
+	sneck_acquire_options options = test_waiting(0);
+	options.lease_ms = 600;
+	sneck_hold *inner = test_take_opts(a, "door", SNECK_READ, &options);
 	test_redis_ok(server, "FLUSHALL");
 	sneck_hold *next = test_take(b, "door", SNECK_WRITE, 0);
 	await_state(outer, SNECK_LOST, 1000);
@@ -231,18 +233,14 @@ static void a_stopped_waiter_joins_again(void **state) {
 	test_actor_expect(&sleeper, "waiting", "wait door w 20000 5000");
 	assert_true(test_await_members(server, "door", "w", 1, 3000));
 	test_proc_signal(&sleeper, SIGSTOP);
-	struct test_call behind;
-	test_call_start(&behind, client, "door", SNECK_READ, NULL); /* somebody whose beats move the queue */
 	sneck_client *other = test_open(server->url);
-	struct test_call beats;
-	test_call_start(&beats, other, "door", SNECK_WRITE, NULL);
-	assert_true(WAIT_UNTIL(test_members(server, "door", "w") == 2, 2000));
+	struct test_call behind; /* whose beats move the queue */
+	test_call_start(&behind, other, "door", SNECK_WRITE, NULL);
+	assert_true(test_await_members(server, "door", "w", 2, 2000));
 	assert_true(test_await_members(server, "door", "w", 1, 6000));
 	test_proc_signal(&sleeper, SIGCONT);
 	assert_true(test_await_members(server, "door", "w", 2, 3000));
 	test_release(hold);
-	assert_result(0, test_call_join(&beats), &beats.error);
-	test_release(beats.hold);
 	assert_result(0, test_call_join(&behind), &behind.error);
 	test_release(behind.hold);
 	test_actor_hear(&sleeper, "ok", 3000);

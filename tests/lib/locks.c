@@ -37,6 +37,7 @@ int test_server_down(void **state) {
 
 int test_server_clean(void **state) {
 	(void)state;
+	test_redis_ok(&test_the_server, "CONFIG SET maxmemory 0");
 	test_redis_ok(&test_the_server, "FLUSHALL");
 	return 0;
 }

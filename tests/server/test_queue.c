@@ -94,8 +94,8 @@ static void cancel_ends_a_wait_at_once(void **state) {
 	sneck_acquire_options options = test_waiting(SNECK_WAIT_FOREVER);
 	options.tag = 7;
 	test_call_start(&remote, b, "door", SNECK_WRITE, &options);
-	test_call_start(&local, a, "door", SNECK_WRITE, &options);
 	assert_true(test_await_members(server, "door", "w", 1, 2000));
+	test_call_start(&local, a, "door", SNECK_WRITE, &options);
 	assert_true(WAIT_UNTIL(test_stats(a).waiters == 1, 2000));
 	assert_int_equal(sneck_cancel(b, 8), 0);
 	assert_false(atomic_load(&remote.done));
