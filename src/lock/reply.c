@@ -184,19 +184,8 @@ static bool token_fits(
 	return true;
 }
 
-/* A message grants for what is left of the waiter's lease; the claim makes the hold's own lease whole. */
-static void lengthen_fixed(struct lock_grant *grant) {
-	if (snecki_list_empty(&grant->holds))
-		return;
-	struct lock_hold *hold = LIST_ITEM(grant->holds.next, struct lock_hold, in_grant);
-	if (hold->fixed_until_ns < grant->valid_until_ns)
-		hold->fixed_until_ns = grant->valid_until_ns;
-}
-
 static void on_claim(struct lock_core *core, struct lock_grant *grant, const struct lock_call *call,
         const struct lock_outcome *outcome, int64_t sent_ns, int64_t now_ns) {
-	bool first;
-
 	switch (outcome->status) {
 	case LOCK_GRANTED:
 		if (!token_fits(grant, call, outcome)) {
