@@ -343,7 +343,7 @@ static void on_leave(struct lock_core *core, struct lock_grant *grant, const str
 		return;
 	}
 	if (outcome->status == LOCK_FAILED) {
-		if (ticket)
+		if (ticket && !outcome->retry)
 			snecki_wish_finish(core, ticket,
 			        outcome->code == SNECK_ECONN ? SNECK_EUNKNOWN : outcome->code, detail);
 		grant->retry_at_ns = now_ns + RETRY_NS;
