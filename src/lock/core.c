@@ -286,8 +286,12 @@ static void close_entry(struct lock_core *core, struct lock_entry *entry, int64_
 			struct lock_hold *hold = LIST_ITEM(h, struct lock_hold, in_grant);
 			snecki_hold_detach(core, hold);
 		}
-		if (grant->state != GRANT_LEAVING)
+		if (grant->state != GRANT_LEAVING) {
 			snecki_grant_leave(core, grant, NULL, now_ns);
+		} else if (grant->retry_at_ns != NS_NEVER) { /* there is no later */
+			grant->retry_at_ns = NS_NEVER;
+			snecki_grant_send_leave(core, grant, now_ns);
+		}
 	}
 }
 
