@@ -80,7 +80,7 @@ static void must_write(struct once_scene *scene) {
 
 static void may_write(struct once_scene *scene) {
 	int r = scene->result;
-	if (r != 0 && r != SNECK_EUNKNOWN && r != SNECK_ECONN)
+	if (r != 0 && r != SNECK_EUNKNOWN && r != SNECK_ECONN && r != SNECK_ETIMEDOUT)
 		once_fail(scene, "nobody else is there");
 	if ((r == 0) != (sneck_hold_mode(scene->hold) == SNECK_WRITE))
 		once_fail(scene, "the handle shows another mode than the result");
