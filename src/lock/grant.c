@@ -184,6 +184,7 @@ void snecki_grant_beat(struct lock_core *core, struct lock_grant *grant, int64_t
 		call->op.mode = 'W';
 		call->op.old = grant->attempt;
 		call->op.attempt = grant->conv_attempt;
+		call->op.own_n = snecki_grant_own_list(grant->entry, grant, 0, call->op.own);
 	}
 	grant->beating = true;
 	core->counters.beats++;

@@ -173,6 +173,25 @@ static void on_ask(struct lock_core *core, struct lock_grant *grant, const struc
 
 /* ---- Heartbeat and claim ------------------------------------------------------------------------*/
 
+/* Another grant of this session on the same lock has moved the last token: a writer who reported the
+ * numbers it used, or who left its own readers to a phase of theirs. Those who read on do so under the
+ * new number. Not for a grant with a copy of its request under way: only the old number tells a hold
+ * that went on from one that such a copy brought back. */
+static void tell_siblings(struct lock_grant *grant, uint64_t token) {
+	LIST_EACH (g, &grant->entry->grants) {
+		struct lock_grant *other = LIST_ITEM(g, struct lock_grant, in_entry);
+		if (other == grant || other->state != GRANT_HELD || other->bury_n ||
+		        token <= other->server_token)
+			continue;
+		other->server_token = token;
+		if (other->mode != 'R')
+			continue;
+		other->token = token;
+		LIST_EACH (h, &other->holds)
+			LIST_ITEM(h, struct lock_hold, in_grant)->token = token;
+	}
+}
+
 static bool token_fits(
         struct lock_grant *grant, const struct lock_call *call, const struct lock_outcome *outcome) {
 	uint64_t expected =
@@ -181,6 +200,7 @@ static bool token_fits(
 	if (outcome->token != expected)
 		return false;
 	grant->server_token = expected;
+	tell_siblings(grant, expected);
 	return true;
 }
 
@@ -350,6 +370,8 @@ static void on_leave(struct lock_core *core, struct lock_grant *grant, const str
 		snecki_lease_arm(core, grant);
 		return;
 	}
+	if (outcome->status == LOCK_DONE)
+		tell_siblings(grant, outcome->token);
 	if (ticket)
 		snecki_wish_finish(core, ticket, release_code(grant, outcome), NULL);
 	snecki_grant_drop(core, grant);
