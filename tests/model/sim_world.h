@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: MIT */
+/* A world without sockets and clocks: some sessions (each a lock core and a program that uses it), one
+ * reference server, and a network that loses, delays and repeats. Time is a number.
+ *
+ *   sim_world.c    sessions, the network, the hooks of the cores
+ *   sim_program.c  what programs do: acquire, release, convert, detach, adopt, cancel, end
+ *   sim_check.c    what must be true after every event */
+#ifndef TESTS_MODEL_SIM_WORLD_H
+#define TESTS_MODEL_SIM_WORLD_H
+
+#include "base/clock.h"
+#include "base/list.h"
+#include "lock/core.h"
+#include "sim_server.h"
+
+enum {
+	WORLD_LOCKS = 2,
+	WORLD_SESSIONS = 4,
+	WORLD_OWNERS = 3,
+	WORLD_NOTES = 64,
+	WORLD_DETACHED = 64,
+	WORLD_WAIT_LEASE_MS = 3000,
+	WORLD_BEAT_MS = 1000
+};
+/* The server's clock shows this at time 0 of the world. */
+#define WORLD_EPOCH_US INT64_C(1700000000000000)
+
+struct world;
+
+struct session {
+	struct world *world;
+	struct lock_core *core; /* NULL: there is none at the moment */
+	int id;                 /* never used twice */
+	bool link_up, sub_up;
+	bool closing;
+	unsigned owners_gone; /* bit by owner */
+	struct list transits; /* requests in the order they were sent */
+	struct list handles;
+	struct list wishes;
+	size_t handles_n, wishes_n;
+};
+
+/* A request under way, or its answer. */
+struct transit {
+	struct list node;
+	struct lock_call *call;
+	struct lock_op op;
+	int lock;
+	int64_t sent_ns;
+	bool answered; /* `outcome` is on its way back */
+	struct lock_outcome outcome;
+};
+
+/* A request whose connection broke, but which the server will read all the same. */
+struct straggler {
+	struct list node;
+	int session;
+	int lock;
+	struct lock_op op;
+};
+
+/* The program's handle of a hold. */
+struct handle {
+	struct list node;
+	struct lock_hold lock;
+	struct session *session;
+	int lock_index;
+	int busy;  /* unfinished wishes about it */
+	bool held; /* the acquisition has succeeded */
+	bool freed_later;
+	enum hold_state told;
+};
+
+struct wish {
+	struct list node;
+	struct lock_wish wish;
+	struct session *session;
+	struct handle *handle; /* NULL once a release has begun */
+	bool given_up;         /* by the program, with `asked_code` */
+	int64_t began_ns;
+};
+
+struct detached {
+	bool open; /* nobody is known to have adopted it */
+	int lock;
+	char id[LOCK_ID_MAX];
+};
+
+struct world {
+	uint64_t seed, rng;
+	int64_t now_ns;
+	int64_t step;
+	bool trace;
+	bool quiet;       /* no more faults, no more new wishes */
+	bool punctual;    /* timers run when they are due */
+	bool inside_core; /* hooks may not call back */
+	bool verify_grants;
+	int loss; /* of 1000 steps, how many break a connection */
+	int budget;
+	struct sim_lock locks[WORLD_LOCKS];
+	uint64_t token_max[WORLD_LOCKS], write_token_max[WORLD_LOCKS];
+	struct session sessions[WORLD_SESSIONS];
+	int sessions_n;
+	int session_counter;
+	struct list stragglers;
+	size_t notes_n;
+	struct sim_note notes[WORLD_NOTES];
+	size_t detached_n;
+	struct detached detached[WORLD_DETACHED];
+	/* What happened, to see that the test is worth its time. */
+	uint64_t events, calls, completed[8], succeeded[8], lost, breaks;
+};
+
+/* sim_world.c */
+void world_open(struct world *world, uint64_t seed, bool trace);
+void world_close(struct world *world);
+uint64_t world_random(struct world *world);
+int world_below(struct world *world, int n); /* 0 … n-1 */
+bool world_chance(struct world *world, int in_1000);
+void world_trace(const struct world *world, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void world_fail(const struct world *world, const char *format, ...)
+        __attribute__((format(printf, 2, 3), noreturn));
+int64_t world_server_us(const struct world *world);
+int64_t world_from_server_ms(int64_t server_ms); /* in the world's nanoseconds */
+
+void session_start(struct world *world, struct session *session);
+void session_crash(struct session *session);
+void session_break(struct session *session, bool down);
+void session_link_up(struct session *session);
+void session_sub(struct session *session, bool up);
+bool session_execute(struct session *session); /* the server reads one request; false: there is none */
+bool session_deliver(struct session *session); /* one answer arrives; false: there is none */
+void session_run(struct session *session);
+void world_straggle(struct world *world, bool lose); /* one straggler arrives, or never does */
+void world_note(struct world *world, bool lose, bool twice);
+void world_settle(struct world *world); /* after every event */
+
+/* sim_program.c */
+void program_step(struct session *session);
+void program_finish(struct wish *wish); /* the hook: the wish is done */
+void program_release(struct session *session, struct handle *handle);
+void program_close(struct session *session);
+void program_forget(struct session *session); /* frees handles and wishes: the process is gone */
+void program_tidy(struct session *session, bool all);
+
+/* sim_check.c */
+void check_world(struct world *world);
+void check_token(struct handle *handle);
+void check_end(struct world *world);
+
+#endif
