@@ -156,11 +156,11 @@ static void test_busy(void **state) {
 	assert_int_equal(cli_run(&cli, &server, CLI_ARGS("run", "-n", "busy", "true")), 0);
 }
 
-static void test_waits_its_turn(void **state) {
+/* One holder, one waiter. How long the waiter's command took to begin and end after the holder's. */
+static int64_t take_a_turn(void) {
 	struct cli holder, cli;
 	char text[512];
 
-	(void)state;
 	hold(&holder, "-x", "turn");
 	cli_start(&cli, &server, CLI_ARGS("run", "turn", "echo", "mine"));
 	assert_true(WAIT_UNTIL((members("turn", text, sizeof(text)), strstr(text, " w") != NULL), 5000));
@@ -169,7 +169,18 @@ static void test_waits_its_turn(void **state) {
 	assert_int_equal(cli_wait(&holder, 5000), 0);
 	assert_int_equal(cli_wait(&cli, 5000), 0);
 	assert_string_equal(cli_out(&cli), "mine\n");
-	assert_true(test_now_ms() - begin_ms < 900); /* handed over, not found by a heartbeat */
+	return test_now_ms() - begin_ms;
+}
+
+/* The lock is handed over; a heartbeat would find it only after up to a second. A busy machine may
+ * be slow once, but not every time. */
+static void test_waits_its_turn(void **state) {
+	bool quick = false;
+
+	(void)state;
+	for (int i = 0; i < 5 && !quick; i++)
+		quick = take_a_turn() < 500;
+	assert_true(quick);
 }
 
 static void test_shared(void **state) {
@@ -293,7 +304,7 @@ static void test_signal_leaves_the_queue(void **state) {
 		int64_t begin_ms = test_now_ms();
 		kill(cli.pid, signals[i]);
 		assert_int_equal(cli_wait(&cli, 5000), 128 + signals[i]);
-		assert_true(test_now_ms() - begin_ms < 900);
+		assert_true(test_now_ms() - begin_ms < 3000); /* it does not wait for the holder */
 		members("queue", text, sizeof(text));
 		assert_null(strstr(text, " w"));
 		assert_string_equal(cli_out(&cli), "");
