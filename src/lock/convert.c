@@ -241,7 +241,18 @@ static void on_upgrade(struct lock_core *core, struct lock_grant *grant, const s
 	}
 }
 
-static void on_upgrade_cancel(struct lock_core *core, struct lock_grant *grant,
+/* What to bury with a withdrawn upgrade, so that a late copy of it neither waits nor wins for nobody.
+ * Not the attempt that is held: its turn comes when it is given back. */
+static size_t lost_requests(const struct lock_grant *grant, uint64_t *ret) {
+	size_t n = 0;
+
+	for (size_t i = 0; i < grant->bury_n; i++)
+		if (grant->bury[i] != grant->attempt)
+			ret[n++] = grant->bury[i];
+	return n;
+}
+
+static void on_upgrade_cancel(struct lock_core *core, struct lock_grant *grant, const struct lock_call *call,
         const struct lock_outcome *outcome, int64_t now_ns) {
 	if (grant->conv != CONV_UP_CANCEL)
 		return;
@@ -259,6 +270,11 @@ static void on_upgrade_cancel(struct lock_core *core, struct lock_grant *grant,
 		grant->token = outcome->token;
 		grant->server_token = outcome->token;
 		snecki_conv_granted(core, grant, now_ns);
+		return;
+	}
+	uint64_t lost[LOCK_BURY_MAX];
+	if (call->op.bury_n < lost_requests(grant, lost)) { /* it was in line when they were lost */
+		send_conv(core, grant, now_ns);
 		return;
 	}
 	snecki_grant_end_conv(core, grant);
@@ -436,6 +452,7 @@ static void fill_conv(struct lock_core *core, struct lock_grant *grant, struct l
 		return;
 	case CONV_UP_CANCEL:
 		call->op.mode = 'W';
+		call->op.bury_n = lost_requests(grant, call->op.bury);
 		return;
 	case CONV_DOWN:
 		call->op.mode = 'R';
@@ -498,7 +515,7 @@ void snecki_conv_reply(struct lock_core *core, struct lock_grant *grant, struct 
 		on_upgrade(core, grant, call, outcome, detail, sent_ns, now_ns);
 		return;
 	case OP_CANCEL:
-		on_upgrade_cancel(core, grant, outcome, now_ns);
+		on_upgrade_cancel(core, grant, call, outcome, now_ns);
 		return;
 	case OP_DOWNGRADE:
 		on_downgrade(core, grant, call, outcome, detail, sent_ns, now_ns);

@@ -351,8 +351,8 @@ static int release_code(const struct lock_grant *grant, const struct lock_outcom
 	return 0;
 }
 
-static void on_leave(struct lock_core *core, struct lock_grant *grant, const struct lock_outcome *outcome,
-        const char *detail, int64_t now_ns) {
+static void on_leave(struct lock_core *core, struct lock_grant *grant, const struct lock_call *call,
+        const struct lock_outcome *outcome, const char *detail, int64_t now_ns) {
 	struct lock_wish *ticket = grant->ticket;
 
 	if (outcome->status == LOCK_UNKNOWN) {
@@ -374,6 +374,12 @@ static void on_leave(struct lock_core *core, struct lock_grant *grant, const str
 		tell_siblings(grant, outcome->token);
 	if (ticket)
 		snecki_wish_finish(core, ticket, release_code(grant, outcome), NULL);
+	if (call->op.bury_n < grant->bury_n) {
+		/* The link broke while this message was still in line: it went out on the next one, knowing
+		 * nothing of the requests that were lost with the last. */
+		snecki_grant_send_leave(core, grant, now_ns);
+		return;
+	}
 	snecki_grant_drop(core, grant);
 }
 
@@ -397,13 +403,13 @@ static void dispatch(struct lock_core *core, struct lock_grant *grant, struct lo
 		on_renew(core, grant, call, outcome, detail, sent_ns, now_ns);
 		return;
 	case OP_RELEASE:
-		on_leave(core, grant, outcome, detail, now_ns);
+		on_leave(core, grant, call, outcome, detail, now_ns);
 		return;
 	case OP_CANCEL:
 		if (call->op.old)
 			snecki_conv_reply(core, grant, call, outcome, detail, sent_ns, now_ns);
 		else
-			on_leave(core, grant, outcome, detail, now_ns);
+			on_leave(core, grant, call, outcome, detail, now_ns);
 		return;
 	case OP_RENAME:
 		if (grant->state == GRANT_ASKED)
