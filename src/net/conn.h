@@ -13,7 +13,8 @@
  *
  * A request completes exactly once, by calling done() with no lock of this module held, on the
  * thread that reads (or submits, or closes). Requests complete in the order they were submitted,
- * also when the connection breaks. done() may submit further requests.
+ * also when the connection breaks; only one that is refused at once (no memory, closing) ends inside
+ * submit. done() may submit further requests.
  *
  * The connection is closed when it has been silent for `command_ms` with a request in flight, not
  * because one caller was in a hurry: a caller that gives up leaves its request in line. */
