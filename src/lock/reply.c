@@ -26,9 +26,9 @@ static void note_holder(struct lock_entry *entry, const struct lock_outcome *out
 	entry->ahead = outcome->ahead;
 }
 
-/* The matter is over without a hold. */
+/* The matter is over without a hold here. What the server may have must be given back. */
 static void end_grant(struct lock_core *core, struct lock_grant *grant, int64_t now_ns) {
-	if (grant->bury_n)
+	if (grant->bury_n || grant->state == GRANT_HELD)
 		snecki_grant_leave(core, grant, NULL, now_ns);
 	else
 		snecki_grant_drop(core, grant);
@@ -38,6 +38,10 @@ static void end_grant(struct lock_core *core, struct lock_grant *grant, int64_t 
 static void ask_anew(struct lock_core *core, struct lock_grant *grant, int64_t now_ns) {
 	struct lock_wish *wish = grant->wish;
 
+	if (wish && grant->foreign_id[0]) { /* what was to be adopted cannot be had again */
+		snecki_wish_finish(core, wish, SNECK_ELOST, NULL);
+		wish = NULL;
+	}
 	if (!wish) { /* shared: the pump asks for the head of the queue */
 		end_grant(core, grant, now_ns);
 		return;
@@ -65,7 +69,7 @@ static void ask_anew(struct lock_core *core, struct lock_grant *grant, int64_t n
 
 static void become_held(struct lock_core *core, struct lock_grant *grant, int64_t now_ns) {
 	if (grant->valid_until_ns <= now_ns) { /* the answer took longer than the lease */
-		grant->state = GRANT_HELD;     /* so that it is released, not cancelled */
+		grant->state = GRANT_HELD;     /* so that it is released */
 		ask_anew(core, grant, now_ns);
 		return;
 	}
@@ -95,7 +99,8 @@ static void now_waiting(struct lock_core *core, struct lock_grant *grant, const 
 	note_holder(grant->entry, outcome);
 	if (grant->wish)
 		grant->wish->answered = true;
-	snecki_queue_refuse_nowait(core, grant->entry);
+	else
+		snecki_queue_refuse_nowait(core, grant->entry);
 	int64_t beat_at = sent_ns + core->config.beat_ms * NS_PER_MS;
 	if (outcome->ahead == 0 && outcome->holder_deadline_ms > 0) {
 		/* The head looks when the last holder's time is over. */
@@ -227,7 +232,15 @@ static void on_claim(struct lock_core *core, struct lock_grant *grant, const str
 	case LOCK_FAILED:
 		grant->beat_at_ns = now_ns + RETRY_NS;
 		break;
-	default: /* waiting or gone: it is not ours */
+	case LOCK_WAITING:
+		if (!call->claim) { /* said before the grant, and overtaken by its message */
+			grant->beat_at_ns = now_ns;
+			break;
+		}
+		snecki_grant_bury(grant, grant->attempt); /* it must not be granted to nobody */
+		snecki_lease_lose(core, grant, HOLD_LOST, now_ns);
+		return;
+	default: /* gone: it is not ours */
 		snecki_lease_lose(core, grant, HOLD_LOST, now_ns);
 		return;
 	}
@@ -281,7 +294,9 @@ static void on_beat(struct lock_core *core, struct lock_grant *grant, struct loc
 /* A renewal may cross a conversion: then it speaks of an attempt that is no longer (or not yet) ours. */
 static bool crossed_conversion(
         struct lock_core *core, struct lock_grant *grant, const struct lock_call *call, int64_t now_ns) {
-	if (call->op.attempt == grant->attempt && grant->conv == CONV_NONE)
+	bool named = grant->conv == CONV_NONE || grant->conv == CONV_UP_LOCAL;
+
+	if (call->op.attempt == grant->attempt && named)
 		return false;
 	if (grant->conv == CONV_UP_QUEUED)
 		snecki_grant_beat(core, grant, now_ns); /* it tells whether the upgrade was granted */
@@ -328,7 +343,7 @@ static void on_renew(struct lock_core *core, struct lock_grant *grant, struct lo
 		if (ticket)
 			snecki_wish_finish(core, ticket,
 			        outcome->status == LOCK_FAILED ? outcome->code : SNECK_EUNKNOWN, detail);
-	} else if (crossed_conversion(core, grant, call, now_ns)) {
+	} else if (outcome->status != LOCK_BROKEN && crossed_conversion(core, grant, call, now_ns)) {
 		if (ticket)
 			snecki_wish_finish(core, ticket, SNECK_EUNKNOWN, NULL);
 	} else {
