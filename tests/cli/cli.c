@@ -79,6 +79,8 @@ int cli_wait(struct cli *cli, int timeout_ms) {
 		fail_msg("the command did not end in time: %s", cli_err(cli));
 	}
 	cli->pid = 0;
+	if (strstr(cli_err(cli), "Sanitizer"))
+		fail_msg("%s", cli->text);
 	return WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
 }
 
