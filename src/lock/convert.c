@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Conversions of a held grant: upgrade, downgrade, and the rename before a detach.
+/* Conversions of a held grant: upgrade and downgrade. The third, the rename of a detach, has its own
+ * file; what they have in common is here.
  *
  * Each renames the grant to a fresh attempt, so a copy of the request that arrives late finds its
  * old attempt gone and does nothing. Until the answer is there the grant has two attempts, and only
@@ -11,15 +12,13 @@
 
 #include <sneck/error.h>
 
-static void send_conv(struct lock_core *core, struct lock_grant *grant, int64_t now_ns);
-
 static void finish_wish(struct lock_core *core, struct lock_grant *grant, int code, const char *detail) {
 	if (grant->wish)
 		snecki_wish_finish(core, grant->wish, code, detail);
 }
 
 /* The conversion is over, one way or the other; do what waited for that. */
-static void after_conv(struct lock_core *core, struct lock_grant *grant, int64_t now_ns) {
+void snecki_conv_over(struct lock_core *core, struct lock_grant *grant, int64_t now_ns) {
 	if (grant->release_after_conv && snecki_grant_empty(grant)) {
 		struct lock_wish *ticket = grant->ticket;
 		grant->release_after_conv = false;
@@ -31,11 +30,22 @@ static void after_conv(struct lock_core *core, struct lock_grant *grant, int64_t
 	snecki_lease_arm(core, grant);
 }
 
+/* The server says that there is nothing to convert. */
+void snecki_conv_lost(struct lock_core *core, struct lock_grant *grant, const struct lock_outcome *outcome,
+        int64_t now_ns) {
+	snecki_grant_end_conv(core, grant); /* answered: nothing of it is under way but what is listed */
+	snecki_lease_lose(core, grant, outcome->status == LOCK_BROKEN ? HOLD_BROKEN : HOLD_LOST, now_ns);
+}
+
 /* ---- Upgrade ------------------------------------------------------------------------------------*/
 
-static bool others_hold(const struct lock_entry *entry, uint64_t owner) {
+/* Does another owner of this session hold the lock, or may the server have let it in beside us? */
+bool snecki_others_hold(const struct lock_entry *entry, uint64_t owner) {
 	LIST_EACH (g, &entry->grants) {
 		const struct lock_grant *grant = LIST_ITEM(g, struct lock_grant, in_entry);
+		if (grant->vouched && grant->state != GRANT_HELD && grant->wish &&
+		        grant->wish->owner != owner)
+			return true;
 		LIST_EACH (h, &grant->holds)
 			if (LIST_ITEM(h, struct lock_hold, in_grant)->owner != owner)
 				return true;
@@ -43,12 +53,20 @@ static bool others_hold(const struct lock_entry *entry, uint64_t owner) {
 	return false;
 }
 
+static bool upgrades(const struct lock_grant *grant) {
+	return grant->conv == CONV_UP_ASKED || grant->conv == CONV_UP_QUEUED || grant->conv == CONV_UP_LOCAL;
+}
+
+/* WRITE is ours, or may be ours by now, on the server. */
+bool snecki_grant_writes(const struct lock_grant *grant) {
+	return grant->state == GRANT_HELD &&
+	       (grant->mode == 'W' || upgrades(grant) || grant->conv == CONV_UP_CANCEL);
+}
+
 static bool upgrade_under_way(const struct lock_entry *entry) {
-	LIST_EACH (g, &entry->grants) {
-		enum conv_state conv = LIST_ITEM(g, struct lock_grant, in_entry)->conv;
-		if (conv == CONV_UP_ASKED || conv == CONV_UP_QUEUED || conv == CONV_UP_LOCAL)
+	LIST_EACH (g, &entry->grants)
+		if (upgrades(LIST_ITEM(g, struct lock_grant, in_entry)))
 			return true;
-	}
 	return false;
 }
 
@@ -56,6 +74,9 @@ static void upgrade_done(struct lock_core *core, struct lock_grant *grant, int64
 	struct lock_wish *wish = grant->wish;
 
 	grant->conv = CONV_NONE;
+	grant->release_after_conv = false;
+	if (grant->ticket) /* the release of a reader: its grant goes on as the writer's */
+		snecki_wish_finish(core, grant->ticket, 0, NULL);
 	if (wish->kind == WISH_UPGRADE) {
 		wish->hold->mode = 'W';
 		wish->hold->token = grant->token;
@@ -83,7 +104,7 @@ void snecki_conv_upgrade(struct lock_core *core, struct lock_wish *wish, int64_t
 		        core, wish, SNECK_EBUSY, "another conversion of this hold is under way; try again");
 		return;
 	}
-	if (wish->nowait && others_hold(entry, wish->owner)) {
+	if (wish->nowait && snecki_others_hold(entry, wish->owner)) {
 		entry->local_holder = true;
 		entry->holder_mode = 'R';
 		snecki_wish_refuse(core, wish, SNECK_EBUSY);
@@ -92,14 +113,14 @@ void snecki_conv_upgrade(struct lock_core *core, struct lock_wish *wish, int64_t
 	grant->wish = wish;
 	if (grant->mode == 'W') { /* covered already: WRITE is ours for the sake of another hold */
 		grant->conv = CONV_UP_LOCAL;
-		if (!others_hold(entry, wish->owner))
+		if (!snecki_others_hold(entry, wish->owner))
 			upgrade_done(core, grant, now_ns);
 		return;
 	}
 	grant->queue_flag = !wish->nowait;
 	grant->early = false;
 	snecki_grant_begin_conv(core, grant, CONV_UP_ASKED);
-	send_conv(core, grant, now_ns);
+	snecki_conv_send(core, grant, now_ns);
 }
 
 void snecki_core_upgrade(struct lock_core *core, struct lock_wish *wish, int64_t now_ns) {
@@ -132,9 +153,9 @@ void snecki_conv_granted(struct lock_core *core, struct lock_grant *grant, int64
 	grant->wanted = false;
 	if (given_up || !grant->wish) {
 		if (grant->release_after_conv)
-			after_conv(core, grant, now_ns);
+			snecki_conv_over(core, grant, now_ns);
 		else
-			snecki_conv_downgrade(core, grant, NULL);
+			snecki_conv_downgrade(core, grant, NULL, now_ns);
 		return;
 	}
 	grant->conv = CONV_UP_LOCAL;
@@ -144,7 +165,8 @@ void snecki_conv_granted(struct lock_core *core, struct lock_grant *grant, int64
 void snecki_conv_try_finish(struct lock_core *core, struct lock_entry *entry, int64_t now_ns) {
 	LIST_EACH (g, &entry->grants) {
 		struct lock_grant *grant = LIST_ITEM(g, struct lock_grant, in_entry);
-		if (grant->conv == CONV_UP_LOCAL && grant->wish && !others_hold(entry, grant->wish->owner))
+		if (grant->conv == CONV_UP_LOCAL && grant->wish &&
+		        !snecki_others_hold(entry, grant->wish->owner))
 			upgrade_done(core, grant, now_ns);
 	}
 }
@@ -152,13 +174,34 @@ void snecki_conv_try_finish(struct lock_core *core, struct lock_entry *entry, in
 static void upgrade_refused(
         struct lock_core *core, struct lock_grant *grant, int code, const char *detail, int64_t now_ns) {
 	struct lock_wish *wish = grant->wish;
+	bool copies = snecki_grant_unaccounted(grant, grant->conv_attempt);
 
-	snecki_grant_end_conv(core, grant);
+	if (!copies)
+		snecki_grant_end_conv(core, grant);
 	if (wish && (code == SNECK_EBUSY || code == SNECK_EDEADLK))
 		snecki_wish_refuse(core, wish, code);
 	else
 		finish_wish(core, grant, code, detail);
-	after_conv(core, grant, now_ns);
+	if (copies) { /* one that arrives late would still convert what we hold */
+		grant->conv = CONV_UP_CANCEL;
+		snecki_conv_send(core, grant, now_ns);
+		return;
+	}
+	snecki_conv_over(core, grant, now_ns);
+}
+
+/* The waiting upgrader was taken for dead; the read hold may well be alive. */
+static void upgrade_anew(struct lock_core *core, struct lock_grant *grant, int64_t now_ns) {
+	uint64_t dead = grant->conv_attempt;
+
+	snecki_grant_end_conv(core, grant);
+	if (snecki_grant_unaccounted(grant, dead)) {
+		snecki_grant_unbury(grant, dead);
+		snecki_grant_abandon(core, grant->entry, 'W', dead, now_ns);
+	}
+	grant->early = false;
+	snecki_grant_begin_conv(core, grant, CONV_UP_ASKED);
+	snecki_conv_send(core, grant, now_ns);
 }
 
 static void upgrade_waits(struct lock_core *core, struct lock_grant *grant,
@@ -208,13 +251,14 @@ static void on_upgrade(struct lock_core *core, struct lock_grant *grant, const s
 		if (grant->conv == CONV_UP_QUEUED)
 			grant->beat_at_ns = now_ns;
 		else
-			send_conv(core, grant, now_ns);
+			snecki_conv_send(core, grant, now_ns);
 		snecki_lease_arm(core, grant);
 		return;
 	case LOCK_FAILED:
 		if (grant->conv == CONV_UP_QUEUED) {
 			grant->beat_at_ns = now_ns + RETRY_NS;
-		} else if (outcome->retry || (outcome->code == SNECK_ECONN && grant->bury_n)) {
+		} else if (outcome->retry || (outcome->code == SNECK_ECONN &&
+		                                     snecki_grant_unaccounted(grant, grant->conv_attempt))) {
 			grant->retry_at_ns = now_ns + RETRY_NS;
 		} else {
 			upgrade_refused(core, grant, outcome->code, detail, now_ns);
@@ -223,20 +267,13 @@ static void on_upgrade(struct lock_core *core, struct lock_grant *grant, const s
 		snecki_lease_arm(core, grant);
 		return;
 	case LOCK_BROKEN:
-		snecki_lease_lose(core, grant, HOLD_BROKEN, now_ns);
-		return;
 	case LOCK_GONE:
 	case LOCK_BURIED:
 	case LOCK_DONE:
-		if (grant->conv == CONV_UP_QUEUED && outcome->status == LOCK_GONE) {
-			/* The waiting upgrader was taken for dead; the read hold may well be alive: ask anew.
-			 */
-			snecki_grant_end_conv(core, grant);
-			snecki_grant_begin_conv(core, grant, CONV_UP_ASKED);
-			send_conv(core, grant, now_ns);
-			return;
-		}
-		snecki_lease_lose(core, grant, HOLD_LOST, now_ns);
+		if (grant->conv == CONV_UP_QUEUED && outcome->status == LOCK_GONE)
+			upgrade_anew(core, grant, now_ns);
+		else
+			snecki_conv_lost(core, grant, outcome, now_ns);
 		return;
 	}
 }
@@ -258,7 +295,7 @@ static void on_upgrade_cancel(struct lock_core *core, struct lock_grant *grant, 
 		return;
 	if (outcome->status == LOCK_UNKNOWN) {
 		core->counters.resends++;
-		send_conv(core, grant, now_ns);
+		snecki_conv_send(core, grant, now_ns);
 		return;
 	}
 	if (outcome->status == LOCK_FAILED) {
@@ -274,24 +311,24 @@ static void on_upgrade_cancel(struct lock_core *core, struct lock_grant *grant, 
 	}
 	uint64_t lost[LOCK_BURY_MAX];
 	if (call->op.bury_n < lost_requests(grant, lost)) { /* it was in line when they were lost */
-		send_conv(core, grant, now_ns);
+		snecki_conv_send(core, grant, now_ns);
 		return;
 	}
 	snecki_grant_end_conv(core, grant);
-	after_conv(core, grant, now_ns);
+	snecki_conv_over(core, grant, now_ns);
 }
 
 /* ---- Downgrade ----------------------------------------------------------------------------------*/
 
-/* `ticket`: the release or downgrade that waits for it. False: out of memory, tried again later. */
-bool snecki_conv_downgrade(struct lock_core *core, struct lock_grant *grant, struct lock_wish *ticket) {
+/* `ticket`: the release or downgrade that waits for it. */
+void snecki_conv_downgrade(
+        struct lock_core *core, struct lock_grant *grant, struct lock_wish *ticket, int64_t now_ns) {
 	if (ticket) {
 		grant->wish = ticket;
 		ticket->grant = grant;
 	}
 	snecki_grant_begin_conv(core, grant, CONV_DOWN);
-	send_conv(core, grant, grant->confirmed_ns);
-	return true;
+	snecki_conv_send(core, grant, now_ns);
 }
 
 void snecki_core_downgrade(struct lock_core *core, struct lock_wish *wish, int64_t now_ns) {
@@ -334,11 +371,11 @@ static void on_downgrade(struct lock_core *core, struct lock_grant *grant, const
 		LIST_EACH (h, &grant->holds)
 			LIST_ITEM(h, struct lock_hold, in_grant)->token = grant->token;
 		finish_wish(core, grant, 0, NULL);
-		after_conv(core, grant, now_ns);
+		snecki_conv_over(core, grant, now_ns);
 		return;
 	case LOCK_UNKNOWN:
 		core->counters.resends++;
-		send_conv(core, grant, now_ns);
+		snecki_conv_send(core, grant, now_ns);
 		return;
 	case LOCK_FAILED: /* WRITE covers the readers meanwhile */
 		if (!outcome->retry && outcome->code != SNECK_ECONN)
@@ -347,94 +384,7 @@ static void on_downgrade(struct lock_core *core, struct lock_grant *grant, const
 		snecki_lease_arm(core, grant);
 		return;
 	default:
-		snecki_lease_lose(
-		        core, grant, outcome->status == LOCK_BROKEN ? HOLD_BROKEN : HOLD_LOST, now_ns);
-		return;
-	}
-}
-
-/* ---- Detach -------------------------------------------------------------------------------------*/
-
-void snecki_core_detach(struct lock_core *core, struct lock_wish *wish, int64_t now_ns) {
-	struct lock_hold *hold = wish->hold;
-	struct lock_entry *entry = hold->entry;
-	struct lock_grant *grant = hold->grant;
-
-	snecki_wish_begin(core, wish, entry);
-	if (!snecki_hold_live(hold) || now_ns >= snecki_hold_valid_until(hold)) {
-		snecki_wish_finish(
-		        core, wish, hold->state == HOLD_BROKEN ? SNECK_EBROKEN : SNECK_ELOST, NULL);
-		return;
-	}
-	bool alone = grant->holds.next == &hold->in_grant && grant->holds.prev == &hold->in_grant;
-	if (grant->conv != CONV_NONE || grant->wish || (!alone && grant->mode == 'W')) {
-		snecki_wish_finish(core, wish, SNECK_EBUSY,
-		        grant->mode == 'W' && !alone
-		                ? "other holds of this owner are nested in it; release them first"
-		                : "a conversion of this hold is under way; try again");
-		return;
-	}
-	grant->wish = wish;
-	wish->grant = grant;
-	grant->keep_old = !alone;
-	/* From the moment the request leaves the lease may be as short as it says. */
-	int64_t until_ns = now_ns + (wish->lease_ms - snecki_margin_ms(wish->lease_ms)) * NS_PER_MS;
-	if (alone && until_ns < grant->valid_until_ns)
-		grant->valid_until_ns = until_ns;
-	core->config.hooks->own_id(core->config.ctx, grant->mode, grant->attempt, wish->id);
-	snecki_grant_begin_conv(core, grant, CONV_DETACH);
-	send_conv(core, grant, now_ns);
-}
-
-static void detached(struct lock_core *core, struct lock_grant *grant, int64_t now_ns) {
-	struct lock_wish *wish = grant->wish;
-
-	if (!wish) { /* given up meanwhile: the hold stays ours, whatever its attempt is called */
-		if (grant->keep_old) {
-			snecki_grant_bury(grant, grant->conv_attempt); /* the copy goes when the grant goes */
-			snecki_grant_end_conv(core, grant);
-		} else {
-			snecki_grant_rename(core, grant);
-		}
-		after_conv(core, grant, now_ns);
-		return;
-	}
-	wish->new_attempt = grant->conv_attempt;
-	core->config.hooks->own_id(core->config.ctx, grant->mode, grant->conv_attempt, wish->id);
-	snecki_hold_detach(core, wish->hold);
-	snecki_grant_end_conv(core, grant);
-	finish_wish(core, grant, 0, NULL);
-	if (grant->keep_old)
-		after_conv(core, grant, now_ns);
-	else
-		snecki_grant_drop(core, grant);
-}
-
-static void on_detach(struct lock_core *core, struct lock_grant *grant, const struct lock_outcome *outcome,
-        const char *detail, int64_t now_ns) {
-	if (grant->conv != CONV_DETACH)
-		return;
-	switch (outcome->status) {
-	case LOCK_GRANTED:
-		detached(core, grant, now_ns);
-		return;
-	case LOCK_UNKNOWN:
-		core->counters.resends++;
-		send_conv(core, grant, now_ns);
-		return;
-	case LOCK_FAILED:
-		if (outcome->retry || (outcome->code == SNECK_ECONN && grant->bury_n)) {
-			grant->retry_at_ns = now_ns + RETRY_NS;
-			snecki_lease_arm(core, grant);
-			return;
-		}
-		snecki_grant_end_conv(core, grant);
-		finish_wish(core, grant, outcome->code, detail);
-		after_conv(core, grant, now_ns);
-		return;
-	default:
-		snecki_lease_lose(
-		        core, grant, outcome->status == LOCK_BROKEN ? HOLD_BROKEN : HOLD_LOST, now_ns);
+		snecki_conv_lost(core, grant, outcome, now_ns);
 		return;
 	}
 }
@@ -486,7 +436,7 @@ static enum lock_op_kind conv_kind(enum conv_state conv) {
 	}
 }
 
-static void send_conv(struct lock_core *core, struct lock_grant *grant, int64_t now_ns) {
+void snecki_conv_send(struct lock_core *core, struct lock_grant *grant, int64_t now_ns) {
 	struct lock_call *call = snecki_call_new(core, grant->entry, grant, conv_kind(grant->conv));
 
 	grant->retry_at_ns = NS_NEVER;
@@ -502,7 +452,7 @@ static void send_conv(struct lock_core *core, struct lock_grant *grant, int64_t 
 void snecki_conv_resend(struct lock_core *core, struct lock_grant *grant, int64_t now_ns) {
 	if (grant->conv == CONV_UP_ASKED || grant->conv == CONV_UP_CANCEL || grant->conv == CONV_DOWN ||
 	        grant->conv == CONV_DETACH)
-		send_conv(core, grant, now_ns);
+		snecki_conv_send(core, grant, now_ns);
 }
 
 void snecki_conv_reply(struct lock_core *core, struct lock_grant *grant, struct lock_call *call,
@@ -521,7 +471,7 @@ void snecki_conv_reply(struct lock_core *core, struct lock_grant *grant, struct 
 		on_downgrade(core, grant, call, outcome, detail, sent_ns, now_ns);
 		return;
 	case OP_RENAME:
-		on_detach(core, grant, outcome, detail, now_ns);
+		snecki_detach_reply(core, grant, call, outcome, detail, sent_ns, now_ns);
 		return;
 	default:
 		return;
@@ -539,7 +489,7 @@ void snecki_conv_give_up(struct lock_core *core, struct lock_wish *wish, int64_t
 	case CONV_UP_ASKED:
 	case CONV_UP_QUEUED:
 		grant->conv = CONV_UP_CANCEL;
-		send_conv(core, grant, now_ns);
+		snecki_conv_send(core, grant, now_ns);
 		return;
 	case CONV_UP_LOCAL: /* WRITE was ours, but other owners here still read */
 		grant->conv = CONV_NONE;

@@ -104,6 +104,7 @@ struct lock_call {
 	struct lock_wish *ticket; /* the wish that this answer completes, or NULL */
 	struct list node;         /* grant's calls in flight */
 	bool watchdog;            /* a renewal that nobody asked for */
+	bool claim;               /* OP_BEAT: sent when the grant was believed already */
 };
 
 struct lock_hooks {

@@ -14,8 +14,8 @@
 
 #include <sneck/error.h>
 
-struct lock_grant *snecki_grant_new(
-        struct lock_core *core, struct lock_entry *entry, char mode, int64_t lease_ms) {
+static struct lock_grant *new_grant(
+        struct lock_core *core, struct lock_entry *entry, char mode, int64_t lease_ms, uint64_t attempt) {
 	if (snecki_heap_reserve(&core->timers, core->grants_n + 1) < 0)
 		return NULL;
 	struct lock_grant *grant = calloc(1, sizeof *grant);
@@ -24,7 +24,7 @@ struct lock_grant *snecki_grant_new(
 	grant->entry = entry;
 	grant->mode = mode;
 	grant->lease_ms = lease_ms;
-	grant->attempt = ++core->attempt_counter;
+	grant->attempt = attempt;
 	grant->by_attempt.grant = grant;
 	grant->by_conv.grant = grant;
 	grant->by_conv.conv = true;
@@ -36,6 +36,11 @@ struct lock_grant *snecki_grant_new(
 	snecki_map_insert(&core->attempts, &grant->by_attempt.node, &grant->attempt, sizeof grant->attempt);
 	core->grants_n++;
 	return grant;
+}
+
+struct lock_grant *snecki_grant_new(
+        struct lock_core *core, struct lock_entry *entry, char mode, int64_t lease_ms) {
+	return new_grant(core, entry, mode, lease_ms, ++core->attempt_counter);
 }
 
 /* Calls in flight find nobody any more; whoever waits for one of them is told that it is over. */
@@ -90,10 +95,25 @@ void snecki_grant_rename(struct lock_core *core, struct lock_grant *grant) {
 	snecki_map_insert(&core->attempts, &grant->by_attempt.node, &grant->attempt, sizeof grant->attempt);
 }
 
-void snecki_grant_bury(struct lock_grant *grant, uint64_t attempt) {
+bool snecki_grant_unaccounted(const struct lock_grant *grant, uint64_t attempt) {
 	for (size_t i = 0; i < grant->bury_n; i++)
 		if (grant->bury[i] == attempt)
-			return;
+			return true;
+	return false;
+}
+
+void snecki_grant_unbury(struct lock_grant *grant, uint64_t attempt) {
+	size_t n = 0;
+
+	for (size_t i = 0; i < grant->bury_n; i++)
+		if (grant->bury[i] != attempt)
+			grant->bury[n++] = grant->bury[i];
+	grant->bury_n = n;
+}
+
+void snecki_grant_bury(struct lock_grant *grant, uint64_t attempt) {
+	if (snecki_grant_unaccounted(grant, attempt))
+		return;
 	if (grant->bury_n == LOCK_BURY_MAX) {
 		/* The oldest is the least likely to be still on its way. */
 		memmove(grant->bury, grant->bury + 1, (LOCK_BURY_MAX - 1) * sizeof grant->bury[0]);
@@ -139,17 +159,23 @@ static bool owner_holds(const struct lock_grant *grant, uint64_t owner) {
 	return false;
 }
 
-/* The session's other held attempts: those in which `owner` holds something (0: all). */
+/* The session's other held attempts: those in which `owner` holds something (0: all). While a conversion
+ * is unanswered either name may be the one that the server knows. What is being detached will not
+ * be ours, so nobody vouches for it. */
 size_t snecki_grant_own_list(
         const struct lock_entry *entry, const struct lock_grant *except, uint64_t owner, uint64_t *own) {
 	size_t n = 0;
 
 	LIST_EACH (g, &entry->grants) {
 		const struct lock_grant *grant = LIST_ITEM(g, struct lock_grant, in_entry);
-		if (grant == except || grant->state != GRANT_HELD || n == LOCK_OWN_MAX)
+		if (grant == except || grant->state != GRANT_HELD || grant->conv == CONV_DETACH)
 			continue;
-		if (owner == 0 || owner_holds(grant, owner))
+		if (owner != 0 && !owner_holds(grant, owner))
+			continue;
+		if (n < LOCK_OWN_MAX)
 			own[n++] = grant->attempt;
+		if (n < LOCK_OWN_MAX && grant->conv_attempt)
+			own[n++] = grant->conv_attempt;
 	}
 	return n;
 }
@@ -167,6 +193,7 @@ bool snecki_grant_ask(struct lock_core *core, struct lock_grant *grant) {
 		memcpy(call->op.foreign_id, grant->foreign_id, sizeof call->op.foreign_id);
 	else if (grant->private_ && grant->wish)
 		call->op.own_n = snecki_grant_own_list(grant->entry, grant, grant->wish->owner, call->op.own);
+	grant->vouched = grant->vouched || call->op.own_n > 0;
 	grant->state = GRANT_ASKED;
 	snecki_call_send(core, call);
 	return true;
@@ -186,6 +213,8 @@ void snecki_grant_beat(struct lock_core *core, struct lock_grant *grant, int64_t
 		call->op.attempt = grant->conv_attempt;
 		call->op.own_n = snecki_grant_own_list(grant->entry, grant, 0, call->op.own);
 	}
+	call->op.last_token = 0; /* a beat reports nothing */
+	call->claim = grant->state == GRANT_HELD && grant->conv != CONV_UP_QUEUED;
 	grant->beating = true;
 	core->counters.beats++;
 	snecki_call_send(core, call);
@@ -229,11 +258,17 @@ void snecki_grant_leave(
 		grant->wish->grant = NULL;
 		grant->wish = NULL;
 	}
+	if (grant->conv_attempt) { /* unanswered: it may hold under this name as well */
+		snecki_grant_bury(grant, grant->conv_attempt);
+		snecki_grant_end_conv(core, grant);
+	}
 	grant->leave_op = grant->state == GRANT_HELD ? OP_RELEASE : OP_CANCEL;
 	grant->renew_first = false;
 	if (grant->bury_n && linger_ms < 60000)
 		linger_ms = 60000;
 	grant->leave_until_ns = now_ns + linger_ms * NS_PER_MS + LEAVE_EXTRA_NS;
+	if (grant->leave_until_ns < grant->valid_until_ns + LEAVE_EXTRA_NS)
+		grant->leave_until_ns = grant->valid_until_ns + LEAVE_EXTRA_NS;
 	grant->retry_at_ns = NS_NEVER;
 	grant->state = GRANT_LEAVING;
 	if (ticket) {
@@ -242,4 +277,14 @@ void snecki_grant_leave(
 	}
 	snecki_grant_send_leave(core, grant, now_ns);
 	snecki_lease_arm(core, grant);
+}
+
+void snecki_grant_abandon(
+        struct lock_core *core, struct lock_entry *entry, char mode, uint64_t attempt, int64_t now_ns) {
+	struct lock_grant *grave = new_grant(core, entry, mode, core->config.wait_lease_ms, attempt);
+
+	if (!grave)
+		return; /* out of memory: what it may hold ends with its lease */
+	snecki_grant_bury(grave, attempt);
+	snecki_grant_leave(core, grave, NULL, now_ns);
 }

@@ -29,12 +29,12 @@ bool snecki_grant_empty(const struct lock_grant *grant) {
 	return snecki_list_empty(&grant->holds);
 }
 
+/* Some hold is to last longer than the grant does by now: until further notice, or (a fixed one that is
+ * nested in a shorter lease) to its own end. */
 bool snecki_grant_renewed(const struct lock_grant *grant) {
-	LIST_EACH (h, &grant->holds) {
-		const struct lock_hold *hold = LIST_ITEM(h, struct lock_hold, in_grant);
-		if (hold->fixed_until_ns == NS_NEVER)
+	LIST_EACH (h, &grant->holds)
+		if (LIST_ITEM(h, struct lock_hold, in_grant)->fixed_until_ns > grant->valid_until_ns)
 			return true;
-	}
 	return grant->renew_first;
 }
 
@@ -56,21 +56,34 @@ static void lose_hold(struct lock_core *core, struct lock_hold *hold, enum hold_
 	set_state(core, hold, how);
 }
 
-void snecki_lease_lose(
-        struct lock_core *core, struct lock_grant *grant, enum hold_state how, int64_t now_ns) {
+static void lose_all(struct lock_core *core, struct lock_grant *grant, enum hold_state how) {
 	int code = how == HOLD_BROKEN ? SNECK_EBROKEN : SNECK_ELOST;
 
 	LIST_EACH (h, &grant->holds)
 		lose_hold(core, LIST_ITEM(h, struct lock_hold, in_grant), how);
+	LIST_EACH (c, &grant->calls) {
+		struct lock_call *call = LIST_ITEM(c, struct lock_call, node);
+		if (call->ticket)
+			snecki_wish_finish(core, call->ticket, code, NULL);
+	}
 	if (grant->wish)
 		snecki_wish_finish(core, grant->wish, code, NULL);
 	if (grant->ticket)
 		snecki_wish_finish(core, grant->ticket, code, NULL);
-	snecki_grant_end_conv(core, grant);
-	if (grant->bury_n) /* a late copy of a request must not bring it back */
+}
+
+void snecki_lease_lose(
+        struct lock_core *core, struct lock_grant *grant, enum hold_state how, int64_t now_ns) {
+	lose_all(core, grant, how);
+	if (grant->bury_n || grant->conv_attempt) /* a late request must not bring it back */
 		snecki_grant_leave(core, grant, NULL, now_ns);
 	else
 		snecki_grant_drop(core, grant);
+}
+
+void snecki_lease_expire(struct lock_core *core, struct lock_grant *grant, int64_t now_ns) {
+	lose_all(core, grant, HOLD_LOST);
+	snecki_grant_leave(core, grant, NULL, now_ns);
 }
 
 void snecki_lease_suspect(struct lock_core *core, struct lock_grant *grant, bool suspect) {
@@ -96,7 +109,7 @@ void snecki_lease_confirm(struct lock_core *core, struct lock_grant *grant,
         const struct lock_outcome *outcome, int64_t lease_ms, int64_t sent_ns, int64_t now_ns) {
 	int64_t valid = sent_ns + (lease_ms - snecki_margin_ms(lease_ms)) * NS_PER_MS;
 
-	if (valid > grant->valid_until_ns)
+	if (valid > grant->valid_until_ns && grant->conv != CONV_DETACH) /* which may make it shorter */
 		grant->valid_until_ns = valid;
 	grant->confirmed_ns = sent_ns;
 	grant->server_deadline_ms = outcome->deadline_ms;
@@ -139,15 +152,20 @@ void snecki_lease_held(struct lock_core *core, struct lock_grant *grant, int64_t
 	grant->retry_at_ns = NS_NEVER;
 }
 
-static int64_t suspect_at(const struct lock_grant *grant) {
-	return grant->valid_until_ns - grant->lease_ms * NS_PER_MS / 2;
+/* Half of the lease is left; until the claim is answered, that is the waiter's. */
+static int64_t suspect_at(const struct lock_core *core, const struct lock_grant *grant) {
+	int64_t lease_ms = grant->lease_ms;
+
+	if (!grant->claimed && core->config.wait_lease_ms < lease_ms)
+		lease_ms = core->config.wait_lease_ms;
+	return grant->valid_until_ns - lease_ms * NS_PER_MS / 2;
 }
 
 static int64_t earliest(int64_t a, int64_t b) {
 	return a < b ? a : b;
 }
 
-static int64_t held_due(const struct lock_grant *grant) {
+static int64_t held_due(const struct lock_core *core, const struct lock_grant *grant) {
 	int64_t due = grant->valid_until_ns;
 
 	LIST_EACH (h, &grant->holds)
@@ -156,7 +174,7 @@ static int64_t held_due(const struct lock_grant *grant) {
 		if (!grant->renewing)
 			due = earliest(due, grant->renew_at_ns);
 		if (!grant->suspect)
-			due = earliest(due, suspect_at(grant));
+			due = earliest(due, suspect_at(core, grant));
 	}
 	if ((!grant->claimed || grant->conv == CONV_UP_QUEUED) && !grant->beating)
 		due = earliest(due, grant->beat_at_ns);
@@ -174,7 +192,7 @@ void snecki_lease_arm(struct lock_core *core, struct lock_grant *grant) {
 		due = grant->beating ? NS_NEVER : grant->beat_at_ns;
 		break;
 	case GRANT_HELD:
-		due = held_due(grant);
+		due = held_due(core, grant);
 		break;
 	case GRANT_LEAVING:
 		due = earliest(grant->retry_at_ns, grant->leave_until_ns);
@@ -233,6 +251,7 @@ static void expire_fixed(struct lock_core *core, struct lock_grant *grant, int64
 	LIST_EACH (h, &grant->holds) {
 		struct lock_hold *hold = LIST_ITEM(h, struct lock_hold, in_grant);
 		if (hold->fixed_until_ns <= now_ns) {
+			snecki_hold_abandon(core, hold, SNECK_ELOST, now_ns);
 			lose_hold(core, hold, HOLD_LOST);
 			any = true;
 		}
@@ -243,11 +262,11 @@ static void expire_fixed(struct lock_core *core, struct lock_grant *grant, int64
 
 static void held_timer(struct lock_core *core, struct lock_grant *grant, int64_t now_ns) {
 	if (now_ns >= grant->valid_until_ns) {
-		snecki_lease_lose(core, grant, HOLD_LOST, now_ns);
+		snecki_lease_expire(core, grant, now_ns);
 		return;
 	}
 	if (snecki_grant_renewed(grant)) {
-		if (now_ns >= suspect_at(grant))
+		if (now_ns >= suspect_at(core, grant))
 			snecki_lease_suspect(core, grant, true);
 		if (!grant->renewing && now_ns >= grant->renew_at_ns)
 			renew_due(core, grant, now_ns);
@@ -301,6 +320,7 @@ static void clock_jumped(struct lock_core *core, int64_t ahead_ns, int64_t now_n
 		struct lock_entry *entry = MAP_ITEM(node, struct lock_entry, by_name);
 		LIST_EACH (g, &entry->grants) {
 			struct lock_grant *grant = LIST_ITEM(g, struct lock_grant, in_entry);
+			grant->beat_valid_ns -= ahead_ns;
 			if (grant->state != GRANT_HELD ||
 			        ahead_ns <= snecki_margin_ms(grant->lease_ms) * NS_PER_MS)
 				continue;

@@ -63,6 +63,7 @@ struct lock_grant {
 	bool renew_first;        /* kept for a local wish until a renewal has come back */
 	bool keep_old;           /* CONV_DETACH: other holds stay on the old attempt */
 	bool queue_flag;         /* the ask may join the queue */
+	bool vouched;            /* asked for beside others of this session, past the queue */
 	bool prefer;
 	uint64_t attempt;
 	uint64_t conv_attempt;
@@ -138,6 +139,11 @@ void snecki_grant_rename(struct lock_core *core, struct lock_grant *grant); /* c
 uint64_t snecki_grant_begin_conv(struct lock_core *core, struct lock_grant *grant, enum conv_state conv);
 void snecki_grant_end_conv(struct lock_core *core, struct lock_grant *grant);
 void snecki_grant_bury(struct lock_grant *grant, uint64_t attempt);
+void snecki_grant_unbury(struct lock_grant *grant, uint64_t attempt); /* it is not ours any more */
+bool snecki_grant_unaccounted(const struct lock_grant *grant, uint64_t attempt);
+/* Bury an attempt that the grant leaves behind while it lives on itself. */
+void snecki_grant_abandon(
+        struct lock_core *core, struct lock_entry *entry, char mode, uint64_t attempt, int64_t now_ns);
 /* NULL: out of memory; the caller's state is unchanged. */
 struct lock_call *snecki_call_new(
         struct lock_core *core, struct lock_entry *entry, struct lock_grant *grant, enum lock_op_kind kind);
@@ -162,6 +168,8 @@ void snecki_lease_arm(struct lock_core *core, struct lock_grant *grant);   /* se
 void snecki_lease_renew(
         struct lock_core *core, struct lock_grant *grant, struct lock_wish *ticket, int64_t lease_ms);
 void snecki_lease_lose(struct lock_core *core, struct lock_grant *grant, enum hold_state how, int64_t now_ns);
+/* Its time is over by our clock; the server may keep it longer, so it is given back as well. */
+void snecki_lease_expire(struct lock_core *core, struct lock_grant *grant, int64_t now_ns);
 void snecki_lease_suspect(struct lock_core *core, struct lock_grant *grant, bool suspect);
 void snecki_lease_wanted(struct lock_core *core, struct lock_grant *grant, bool wanted, int64_t now_ns);
 void snecki_lease_clock(
@@ -175,6 +183,9 @@ bool snecki_grant_empty(const struct lock_grant *grant); /* no hold that counts 
 void snecki_pump(struct lock_core *core, struct lock_entry *entry, int64_t now_ns);
 void snecki_queue_granted(struct lock_core *core, struct lock_grant *grant, int64_t now_ns);
 void snecki_queue_fail(struct lock_core *core, struct lock_grant *grant, int code, const char *detail);
+/* The hold is going (released, or lost): whoever waits for something about it is told so. */
+void snecki_hold_end_renewals(struct lock_core *core, struct lock_hold *hold, int code);
+void snecki_hold_abandon(struct lock_core *core, struct lock_hold *hold, int code, int64_t now_ns);
 void snecki_queue_refuse_nowait(struct lock_core *core, struct lock_entry *entry);
 void snecki_hold_attach(struct lock_core *core, struct lock_grant *grant, struct lock_wish *wish,
         uint64_t token, int64_t now_ns);
@@ -188,8 +199,19 @@ void snecki_conv_reply(struct lock_core *core, struct lock_grant *grant, struct 
 void snecki_conv_granted(struct lock_core *core, struct lock_grant *grant, int64_t now_ns);
 void snecki_conv_try_finish(struct lock_core *core, struct lock_entry *entry, int64_t now_ns);
 void snecki_conv_give_up(struct lock_core *core, struct lock_wish *wish, int64_t now_ns);
+void snecki_conv_send(struct lock_core *core, struct lock_grant *grant, int64_t now_ns);
+void snecki_conv_over(struct lock_core *core, struct lock_grant *grant, int64_t now_ns);
+void snecki_conv_lost(
+        struct lock_core *core, struct lock_grant *grant, const struct lock_outcome *outcome, int64_t now_ns);
 void snecki_conv_resend(struct lock_core *core, struct lock_grant *grant, int64_t now_ns);
-bool snecki_conv_downgrade(struct lock_core *core, struct lock_grant *grant, struct lock_wish *ticket);
+void snecki_conv_downgrade(
+        struct lock_core *core, struct lock_grant *grant, struct lock_wish *ticket, int64_t now_ns);
+bool snecki_others_hold(const struct lock_entry *entry, uint64_t owner);
+bool snecki_grant_writes(const struct lock_grant *grant);
 void snecki_conv_upgrade(struct lock_core *core, struct lock_wish *wish, int64_t now_ns);
+
+/* detach.c */
+void snecki_detach_reply(struct lock_core *core, struct lock_grant *grant, const struct lock_call *call,
+        const struct lock_outcome *outcome, const char *detail, int64_t sent_ns, int64_t now_ns);
 
 #endif

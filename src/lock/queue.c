@@ -54,18 +54,39 @@ void snecki_hold_detach(struct lock_core *core, struct lock_hold *hold) {
 	hold->entry = NULL;
 }
 
-static struct lock_hold *find_hold(const struct lock_entry *entry, uint64_t owner, char mode) {
+static struct lock_hold *find_hold(
+        const struct lock_entry *entry, uint64_t owner, char mode, int64_t now_ns) {
 	LIST_EACH (g, &entry->grants) {
 		const struct lock_grant *grant = LIST_ITEM(g, struct lock_grant, in_entry);
 		if (grant->state != GRANT_HELD || grant->conv == CONV_DETACH)
 			continue;
 		LIST_EACH (h, &grant->holds) {
 			struct lock_hold *hold = LIST_ITEM(h, struct lock_hold, in_grant);
-			if (hold->owner == owner && hold->mode == mode)
+			if (hold->owner == owner && hold->mode == mode &&
+			        snecki_hold_valid_until(hold) > now_ns)
 				return hold;
 		}
 	}
 	return NULL;
+}
+
+/* A renewal that is under way tells nobody any more. */
+void snecki_hold_end_renewals(struct lock_core *core, struct lock_hold *hold, int code) {
+	LIST_EACH (c, &hold->grant->calls) {
+		struct lock_call *call = LIST_ITEM(c, struct lock_call, node);
+		if (call->ticket && call->ticket->hold == hold)
+			snecki_wish_finish(core, call->ticket, code, NULL);
+	}
+}
+
+void snecki_hold_abandon(struct lock_core *core, struct lock_hold *hold, int code, int64_t now_ns) {
+	struct lock_wish *wish = hold->grant->wish;
+
+	snecki_hold_end_renewals(core, hold, code);
+	if (!wish || wish->hold != hold || wish->kind == WISH_RELEASE)
+		return;
+	snecki_conv_give_up(core, wish, now_ns);
+	snecki_wish_finish(core, wish, code, NULL);
 }
 
 static bool has_write_hold(const struct lock_grant *grant) {
@@ -87,12 +108,15 @@ static bool token_in_reach(const struct lock_grant *grant) {
 	return grant->token + 1 < (uint64_t)grant->server_deadline_ms * 1000;
 }
 
-static void renew_before_use(struct lock_core *core, struct lock_grant *grant, const struct lock_wish *wish) {
+static void renew_before_use(
+        struct lock_core *core, struct lock_grant *grant, const struct lock_wish *wish, int64_t now_ns) {
 	if (wish->lease_ms > grant->lease_ms)
 		grant->lease_ms = wish->lease_ms;
 	grant->renew_first = true;
 	if (!grant->renewing && core->renewals_inflight < RENEW_INFLIGHT_MAX)
 		snecki_lease_renew(core, grant, NULL, grant->lease_ms);
+	else if (!grant->renewing)
+		grant->renew_at_ns = now_ns; /* as soon as there is room */
 	snecki_lease_arm(core, grant);
 }
 
@@ -116,10 +140,10 @@ static bool serve_writer(
 		serve(core, grant, wish, grant->token, now_ns);
 		return true;
 	}
-	if (!may_hand_over(grant, now_ns))
+	if (!may_hand_over(grant, now_ns) || snecki_others_hold(grant->entry, wish->owner))
 		return false;
 	if (grant->suspect || !long_enough(grant, wish, now_ns) || !token_in_reach(grant)) {
-		renew_before_use(core, grant, wish);
+		renew_before_use(core, grant, wish, now_ns);
 		return false;
 	}
 	grant->handovers++;
@@ -137,7 +161,7 @@ static bool serve_reader(
 		if (grant->wanted)
 			return false; /* the door is closed: another session waits to write */
 		if (grant->suspect || !long_enough(grant, wish, now_ns)) {
-			renew_before_use(core, grant, wish);
+			renew_before_use(core, grant, wish, now_ns);
 			return false;
 		}
 		core->counters.local_acquires++;
@@ -146,8 +170,17 @@ static bool serve_reader(
 	return true;
 }
 
+static bool any_writes(const struct lock_entry *entry) {
+	LIST_EACH (g, &entry->grants)
+		if (snecki_grant_writes(LIST_ITEM(g, struct lock_grant, in_entry)))
+			return true;
+	return false;
+}
+
 static bool serve_locally(
         struct lock_core *core, struct lock_entry *entry, struct lock_wish *wish, int64_t now_ns) {
+	if (wish->mode == 'R' && any_writes(entry))
+		return false; /* a read grant beside it is its owner's alone */
 	for (struct list *at = entry->grants.prev; at != &entry->grants; at = at->prev) {
 		struct lock_grant *grant = LIST_ITEM(at, struct lock_grant, in_entry);
 		if (grant->state != GRANT_HELD || grant->private_ || grant->conv != CONV_NONE)
@@ -254,10 +287,10 @@ static void enqueue(struct lock_entry *entry, struct lock_wish *wish) {
 
 static bool reenter(
         struct lock_core *core, struct lock_entry *entry, struct lock_wish *wish, int64_t now_ns) {
-	struct lock_hold *held = find_hold(entry, wish->owner, 'W');
+	struct lock_hold *held = find_hold(entry, wish->owner, 'W', now_ns);
 
 	if (!held && wish->mode == 'R')
-		held = find_hold(entry, wish->owner, 'R');
+		held = find_hold(entry, wish->owner, 'R', now_ns);
 	if (!held)
 		return false;
 	int64_t until = now_ns + (wish->lease_ms - snecki_margin_ms(wish->lease_ms)) * NS_PER_MS;
@@ -301,7 +334,7 @@ static bool refused_at_once(struct lock_core *core, struct lock_entry *entry, st
 
 static bool starts_upgrade(
         struct lock_core *core, struct lock_entry *entry, struct lock_wish *wish, int64_t now_ns) {
-	struct lock_hold *held = wish->mode == 'W' ? find_hold(entry, wish->owner, 'R') : NULL;
+	struct lock_hold *held = wish->mode == 'W' ? find_hold(entry, wish->owner, 'R', now_ns) : NULL;
 
 	if (!held)
 		return false;
@@ -358,7 +391,10 @@ void snecki_queue_granted(struct lock_core *core, struct lock_grant *grant, int6
 		entry->pending = NULL;
 	if (grant->private_ && grant->wish) {
 		struct lock_wish *wish = grant->wish;
-		serve(core, grant, wish, grant->token, now_ns);
+		/* Nested in a hold that was passed on here: its number is one the server has not heard of. */
+		const struct lock_hold *outer = find_hold(entry, wish->owner, 'W', now_ns);
+		uint64_t token = outer && outer->token > grant->token ? outer->token : grant->token;
+		serve(core, grant, wish, token, now_ns);
 	}
 	snecki_lease_arm(core, grant);
 	/* A shared grant is given to the queue by the pump that ends every event. */
@@ -401,7 +437,7 @@ void snecki_grant_settle(
 		bool covers_readers_only =
 		        grant->mode == 'W' && grant->conv == CONV_NONE && !has_write_hold(grant);
 		if (covers_readers_only)
-			snecki_conv_downgrade(core, grant, ticket);
+			snecki_conv_downgrade(core, grant, ticket, now_ns);
 		else if (ticket)
 			snecki_wish_finish(core, ticket, 0, NULL);
 		if (!covers_readers_only)
@@ -435,12 +471,13 @@ void snecki_core_release(struct lock_core *core, struct lock_wish *wish, int64_t
 	snecki_wish_begin(core, wish, entry);
 	if (grant && now_ns >= snecki_hold_valid_until(hold) &&
 	        snecki_hold_valid_until(hold) == grant->valid_until_ns)
-		snecki_lease_lose(core, grant, HOLD_LOST, now_ns); /* the timer has not run yet */
+		snecki_lease_expire(core, grant, now_ns); /* the timer has not run yet */
 	if (!hold->grant) {
 		snecki_wish_finish(
 		        core, wish, hold->state == HOLD_BROKEN ? SNECK_EBROKEN : SNECK_ELOST, NULL);
 	} else {
 		bool late = now_ns >= snecki_hold_valid_until(hold);
+		snecki_hold_abandon(core, hold, SNECK_ECANCELED, now_ns);
 		snecki_hold_detach(core, hold);
 		if (late) { /* a fixed hold inside a longer one: its own time is over */
 			snecki_grant_settle(core, grant, NULL, now_ns);

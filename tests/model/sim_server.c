@@ -510,7 +510,9 @@ static void run_rename(struct run *run) {
 		struct sim_holder *holder = &lock->holders[at];
 		holder->session = run->session;
 		holder->attempt = run->op->attempt;
-		holder->deadline_ms = later(holder->deadline_ms, run->now + run->op->lease_ms);
+		int64_t wanted_ms = run->now + run->op->lease_ms;
+		holder->deadline_ms =
+		        run->op->shrink_expiry ? wanted_ms : later(holder->deadline_ms, wanted_ms);
 		raise_token(run);
 		answer(run, LOCK_GRANTED, holder->deadline_ms);
 	}

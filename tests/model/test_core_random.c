@@ -149,6 +149,16 @@ static bool at_rest(const struct world *world) {
 	return true;
 }
 
+static void say_what_is_left(struct world *world) {
+	for (int i = 0; i < world->sessions_n; i++) {
+		const struct session *session = &world->sessions[i];
+		fprintf(stderr, "s%d: %zu wishes, %zu handles, %zu entries, %zu grants, %zu calls\n",
+		        session->id, session->wishes_n, session->handles_n,
+		        snecki_map_count(&session->core->entries), session->core->grants_n,
+		        session->core->calls_n);
+	}
+}
+
 static bool work_off(struct world *world) {
 	bool any = false;
 
@@ -171,9 +181,11 @@ static void come_to_rest(struct world *world) {
 
 	for (int turn = 0; !at_rest(world); turn++) {
 		world->step++;
-		if (turn == QUIET_TURNS || world->now_ns - began_ns > QUIET_NS)
+		if (turn == QUIET_TURNS || world->now_ns - began_ns > QUIET_NS) {
+			say_what_is_left(world);
 			world_fail(world, "no rest after %d turns and %.0f s", turn,
 			        (double)(world->now_ns - began_ns) / 1e9);
+		}
 		bool any = work_off(world);
 		for (int i = 0; i < world->sessions_n; i++)
 			if (world_chance(world, 700))
