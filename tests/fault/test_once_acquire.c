@@ -29,7 +29,7 @@ static void must_hold_write(struct once_scene *scene) {
 	if (scene->result != 0)
 		once_fail(scene, "with time to spare it must succeed");
 	else if (!sneck_check(scene->hold, 0))
-		once_fail(scene, "the hold is not valid");
+		once_fail(scene, "the hold is %s", sneck_state_name(sneck_hold_state(scene->hold)));
 	once_expect(scene, 0, 1, 0);
 }
 

@@ -67,7 +67,8 @@ static void the_next_one_holds(struct once_scene *scene) {
 	check_release(scene);
 	sneck_hold *hold = scene->other_hold ? scene->other_hold : scene->hold;
 	if (hold && !sneck_check(hold, 0))
-		once_fail(scene, "the next hold is not valid");
+		once_fail(scene, "the next hold is %s, valid for %lld ms",
+		        sneck_state_name(sneck_hold_state(hold)), (long long)sneck_hold_left_ms(hold));
 	once_expect(scene, 0, 1, 0);
 }
 

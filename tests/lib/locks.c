@@ -229,7 +229,8 @@ bool test_is_idle(const struct test_server *server, const char *name) {
 		const char *member = reply->element[i]->str;
 		double score = strtod(reply->element[i + 1]->str, NULL);
 		bool buried = member[0] == 'x' && score > 2e14 && score - 2e14 <= now_ms + SNECK_BURY_MS;
-		if (strcmp(member, "#1") != 0 && !buried) {
+		bool dead = is_dead_holder(member, reply->element[i + 1]->str, now_ms);
+		if (strcmp(member, "#1") != 0 && !buried && !dead) {
 			fprintf(stderr, "%s still has %s %.0f\n", key, member, score);
 			idle = false;
 		}

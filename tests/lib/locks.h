@@ -109,7 +109,8 @@ double test_score(const struct test_server *server, const char *name, const char
 /* Wait until exactly `count` members of these kinds are there; false: not in time. */
 bool test_await_members(
         const struct test_server *server, const char *name, const char *kinds, long count, int timeout_ms);
-/* Nothing is left but the token and what is buried; that has an end, and the key has one too. */
+/* Nothing is left but the token, what is buried, and holders whose time is over; all of it has an end,
+ * and so has the key. */
 bool test_is_idle(const struct test_server *server, const char *name);
 /* The server's clock, in milliseconds. */
 int64_t test_server_ms(const struct test_server *server);
