@@ -45,8 +45,8 @@ static void pair(sneck_client *client, const char *name, sneck_mode mode) {
 }
 
 static uint64_t commands_of(sneck_client *client) {
-	sneck_stats stats = { .size = sizeof stats };
-	sneck_client_stats(client, &stats);
+	sneck_counters stats = { .size = sizeof stats };
+	sneck_stats(client, &stats);
 	return stats.commands;
 }
 
@@ -279,8 +279,8 @@ static void bench_handoff_n(int n, int total) {
 		pthread_join(contenders[i].thread, NULL);
 	double took = now_s() - start;
 	for (int i = 0; i < n; i++) {
-		sneck_stats stats = { .size = sizeof stats };
-		sneck_client_stats(contenders[i].client, &stats);
+		sneck_counters stats = { .size = sizeof stats };
+		sneck_stats(contenders[i].client, &stats);
 		commands += stats.commands;
 		beats += stats.beats;
 		acquires += stats.acquires;

@@ -247,7 +247,7 @@ SNECK_API int sneck_client_next_event(sneck_client *client, sneck_event *ret_eve
 
 /* ---- Counters -------------------------------------------------------------------------------*/
 
-typedef struct sneck_stats {
+typedef struct sneck_counters {
 	size_t size;
 	uint64_t commands;       /* requests written, renewals included */
 	uint64_t acquires;       /* holds given out */
@@ -266,10 +266,10 @@ typedef struct sneck_stats {
 	uint64_t disconnects;
 	uint64_t holds;   /* now */
 	uint64_t waiters; /* now */
-} sneck_stats;
+} sneck_counters;
 
 /* Fills the fields that `ret_stats->size` covers. */
-SNECK_API int sneck_client_stats(sneck_client *client, sneck_stats *ret_stats);
+SNECK_API int sneck_stats(sneck_client *client, sneck_counters *ret_stats);
 
 /* ---- Names of things ------------------------------------------------------------------------*/
 

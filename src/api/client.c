@@ -51,7 +51,7 @@ int sneck_client_next_event(sneck_client *client, sneck_event *ret_event) {
 	return got ? 1 : 0;
 }
 
-int sneck_client_stats(sneck_client *client, sneck_stats *ret_stats) {
+int sneck_stats(sneck_client *client, sneck_counters *ret_stats) {
 	if (!client || !ret_stats || ret_stats->size < sizeof(size_t))
 		return SNECK_EINVAL;
 	if (snecki_client_forked(client))
@@ -64,7 +64,7 @@ int sneck_client_stats(sneck_client *client, sneck_stats *ret_stats) {
 		snecki_conn_counters(client->conn, &conn);
 	pthread_mutex_unlock(&client->mutex);
 	size_t size = ret_stats->size < sizeof *ret_stats ? ret_stats->size : sizeof *ret_stats;
-	sneck_stats stats = {
+	sneck_counters stats = {
 		.size = size,
 		.commands = conn.commands,
 		.acquires = core.acquires,

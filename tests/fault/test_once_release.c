@@ -125,11 +125,11 @@ static void holds_briefly_leased(struct once_scene *scene) {
 }
 
 static int watchdog_renews(struct once_scene *scene) {
-	sneck_stats stats = { .size = sizeof(stats) };
-	(void)sneck_client_stats(scene->client, &stats);
+	sneck_counters stats = { .size = sizeof(stats) };
+	(void)sneck_stats(scene->client, &stats);
 	uint64_t before = stats.renewals;
 	bool renewed = WAIT_UNTIL(
-	        sneck_client_stats(scene->client, &stats) == 0 && stats.renewals > before + 1, 3000);
+	        sneck_stats(scene->client, &stats) == 0 && stats.renewals > before + 1, 3000);
 	return renewed ? 0 : SNECK_ETIMEDOUT;
 }
 

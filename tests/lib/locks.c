@@ -99,9 +99,9 @@ void test_release(sneck_hold *hold) {
 	assert_result(0, sneck_release(hold), NULL);
 }
 
-sneck_stats test_stats(sneck_client *client) {
-	sneck_stats stats = { .size = sizeof(stats) };
-	assert_result(0, sneck_client_stats(client, &stats), NULL);
+sneck_counters test_stats(sneck_client *client) {
+	sneck_counters stats = { .size = sizeof(stats) };
+	assert_result(0, sneck_stats(client, &stats), NULL);
 	return stats;
 }
 

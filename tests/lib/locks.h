@@ -67,7 +67,7 @@ sneck_hold *test_take_opts(
 int test_probe(sneck_client *client, const char *name, sneck_mode mode);
 /* Release, or fail the test. */
 void test_release(sneck_hold *hold);
-sneck_stats test_stats(sneck_client *client);
+sneck_counters test_stats(sneck_client *client);
 
 /* Wait for the next event; false: none in time. */
 bool test_next_event(sneck_client *client, sneck_event *ret_event, int timeout_ms);

@@ -126,7 +126,7 @@ static void nulls(void **state) {
 	assert_result(SNECK_EINVAL, sneck_renew(NULL, 0, NULL), NULL);
 	assert_result(SNECK_EINVAL, sneck_upgrade(NULL, NULL, NULL), NULL);
 	assert_result(SNECK_EINVAL, sneck_downgrade(NULL, NULL), NULL);
-	assert_result(SNECK_EINVAL, sneck_client_stats(NULL, NULL), NULL);
+	assert_result(SNECK_EINVAL, sneck_stats(NULL, NULL), NULL);
 	char id[SNECK_ID_MAX];
 	assert_result(SNECK_EINVAL, sneck_detach(NULL, 1000, id, NULL), NULL);
 	assert_false(sneck_check(NULL, 0));

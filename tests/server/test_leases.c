@@ -43,7 +43,8 @@ static void a_fixed_lease_ends_on_time(void **state) {
 	assert_false(sneck_check(hold, 0));
 	assert_int_equal(sneck_hold_left_ms(hold), 0);
 	assert_result(0, test_call_join(&call), &call.error);
-	assert_true(call.end_ms - start_ms >= 399);
+	/* Not before the holder has given it up, which is its margin before the end. */
+	assert_true(call.end_ms - start_ms >= 400 - 4 - 1);
 	assert_true(call.end_ms - start_ms <= 400 + TEST_SLACK_MS);
 	assert_true(told_ms - start_ms <= 400 + TEST_SLACK_MS);
 	/* The holder knows before the next one holds; its descriptor woke this thread, which took a moment.
@@ -227,7 +228,7 @@ static void the_watchdog_keeps_many(void **state) {
 		assert_int_equal(sneck_hold_state(holds[i]), SNECK_HELD);
 		test_release(holds[i]);
 	}
-	sneck_stats stats = test_stats(client);
+	sneck_counters stats = test_stats(client);
 	assert_int_equal(stats.losses, 0);
 	assert_int_equal(stats.holds, 0);
 	assert_true(test_is_idle(server, "door-0"));

@@ -130,7 +130,7 @@ static void re_entry_costs_nothing_on_the_wire(void **state) {
 	test_proxy_counts(&proxy, &after);
 	assert_int_equal(after.requests[PROXY_ANY] - before.requests[PROXY_ANY], 2);
 	assert_true(test_is_idle(server, "door"));
-	sneck_stats stats = test_stats(client);
+	sneck_counters stats = test_stats(client);
 	assert_int_equal(stats.acquires, DEPTH + 1);
 	assert_int_equal(stats.local_acquires, DEPTH - 1);
 	assert_int_equal(stats.holds, 0);
