@@ -1,0 +1,371 @@
+/* SPDX-License-Identifier: MIT */
+/* Scenarios that have gone wrong in other lock libraries: leases of several lengths in one another,
+ * answers that come after the caller has left, renewal across releases, restarts and conversions, and
+ * readers who die in numbers. Times are short; nothing here depends on their length. */
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "actor.h"
+#include "locks.h"
+#include "proxy.h"
+#include "wait.h"
+
+static struct test_server *const server = &test_the_server;
+
+static sneck_acquire_options lease(int64_t lease_ms, bool fixed) {
+	sneck_acquire_options options = test_waiting(0);
+	options.lease_ms = lease_ms;
+	options.fixed = fixed;
+	return options;
+}
+
+static int64_t left_on_server(const char *name, const char *kinds) {
+	return (int64_t)test_score(server, name, kinds) - test_server_ms(server);
+}
+
+/* The watchdog moves the deadline on `times` times, and the hold stays what it is. */
+static void assert_goes_on(
+        sneck_hold *hold, const char *name, const char *kind, int64_t lease_ms, int times) {
+	double deadline = test_score(server, name, kind);
+	for (int i = 0; i < times; i++) {
+		if (!WAIT_UNTIL(test_score(server, name, kind) > deadline, (int)lease_ms))
+			fail_msg("%s was not renewed", name);
+		deadline = test_score(server, name, kind);
+		assert_int_equal(sneck_hold_state(hold), SNECK_HELD);
+		assert_true(left_on_server(name, kind) <= lease_ms);
+	}
+}
+
+/* ---- Leases -----------------------------------------------------------------------------------*/
+
+static void re_entry_adds_no_lease(void **state) {
+	(void)state;
+	enum { LEASE = 2000, DEPTH = 3 };
+	char key[160];
+	sneck_client *client = test_open(server->url);
+	sneck_acquire_options options = lease(LEASE, true);
+	sneck_hold *holds[DEPTH];
+	for (int i = 0; i < DEPTH; i++)
+		holds[i] = test_take_opts(client, "door", SNECK_WRITE, &options);
+	test_release(holds[2]);
+	test_release(holds[1]);
+	assert_int_equal(test_members(server, "door", "W"), 1);
+	assert_true(left_on_server("door", "W") <= LEASE);
+	assert_true(left_on_server("door", "W") > LEASE / 2);
+	assert_true(test_redis_int(server, "PTTL %s", test_key("door", key)) <= LEASE + SNECK_KEEP_MS);
+	assert_true(sneck_hold_left_ms(holds[0]) <= LEASE);
+	test_release(holds[0]);
+	assert_true(test_is_idle(server, "door"));
+
+	/* Five deep and killed: what is left is over after one lease, not after five. */
+	struct test_proc proc;
+	test_actor_start(&proc, server->url);
+	for (int i = 0; i < 5; i++)
+		test_actor_expect(&proc, "ok", "take door w 0 700 fixed");
+	test_proc_signal(&proc, SIGKILL);
+	int64_t killed_ms = test_now_ms();
+	test_release(test_take(client, "door", SNECK_WRITE, 5000));
+	assert_true(test_now_ms() - killed_ms <= 700 + TEST_SLACK_MS);
+	sneck_close(client);
+}
+
+static void a_long_lease_leaves_no_trace(void **state) {
+	(void)state;
+	char key[160];
+	sneck_client *client = test_open(server->url);
+	for (int fixed = 0; fixed < 2; fixed++) {
+		sneck_acquire_options hour = lease(3600000, fixed);
+		test_release(test_take_opts(client, "door", SNECK_WRITE, &hour));
+		/* A long one that is gone keeps nothing, not even the key. */
+		assert_true(test_redis_int(server, "PTTL %s", test_key("door", key)) <= 2 * SNECK_KEEP_MS);
+		sneck_hold *hold = test_take(client, "door", SNECK_WRITE, 0);
+		int64_t left_ms = left_on_server("door", "W");
+		assert_true(left_ms <= SNECK_LEASE_DEFAULT_MS);
+		assert_true(left_ms > SNECK_LEASE_DEFAULT_MS - 5000);
+		assert_true(sneck_hold_left_ms(hold) <= SNECK_LEASE_DEFAULT_MS);
+		test_release(hold);
+	}
+	sneck_close(client);
+}
+
+static void after_a_restart_the_watchdog_works_again(void **state) {
+	(void)state;
+	sneck_client *client = test_open_command_ms(server->url, 500);
+	sneck_acquire_options options = lease(600, false);
+	sneck_hold *hold = test_take_opts(client, "door", SNECK_WRITE, &options);
+	uint64_t token = sneck_hold_token(hold);
+	assert_int_equal(test_server_restart(server), 0);
+	assert_true(WAIT_UNTIL(sneck_hold_state(hold) == SNECK_LOST, 600 + TEST_SLACK_MS));
+	assert_result(SNECK_ELOST, sneck_release(hold), NULL);
+	options.wait_ms = 2000;
+	hold = test_take_opts(client, "door", SNECK_WRITE, &options);
+	assert_true(sneck_hold_token(hold) > token);
+	assert_goes_on(hold, "door", "W", 600, 7); /* two leases and more */
+	test_release(hold);
+	assert_true(test_is_idle(server, "door"));
+	sneck_close(client);
+}
+
+/* ---- Answers that come late -------------------------------------------------------------------*/
+
+static void cancelled_while_the_answer_is_late(void **state) {
+	(void)state;
+	const enum proxy_action ways[] = { PROXY_HOLD_REPLY, PROXY_HOLD };
+	struct test_proxy proxy;
+	test_proxy_start(&proxy, server->socket_path);
+	sneck_client *client = test_open(proxy.url);
+	sneck_client *other = test_open(server->url);
+	test_release(test_take(client, "warm", SNECK_WRITE, 0));
+	for (int i = 0; i < 2; i++) {
+		struct proxy_rule late = { .action = ways[i], .class = PROXY_SCRIPT, .nth = 1 };
+		struct proxy_counts counts;
+		test_proxy_counts(&proxy, &counts);
+		test_proxy_arm(&proxy, &late);
+		struct test_call call;
+		sneck_acquire_options options = test_waiting(10000);
+		options.lease_ms = 500;
+		options.tag = 3;
+		test_call_start(&call, client, "door", SNECK_WRITE, &options);
+		assert_true(test_proxy_wait_fired(&proxy, counts.fired + 1, 2000));
+		int64_t start_ms = test_now_ms();
+		assert_int_equal(sneck_cancel(client, 3), 1);
+		assert_result(SNECK_ECANCELED, test_call_join(&call), &call.error);
+		assert_true(call.end_ms - start_ms <= TEST_SLACK_MS);
+		if (ways[i] == PROXY_HOLD_REPLY) /* the server has it, and the withdrawal behind it */
+			test_release(test_take(other, "door", SNECK_WRITE, 1000));
+		test_proxy_deliver(&proxy);
+		assert_true(test_proxy_wait_delivered(&proxy, counts.delivered + 1, 2000));
+		test_release(test_take(client, "warm", SNECK_WRITE, 1000)); /* behind what was held */
+		assert_true(test_await_members(server, "door", "RWrwul", 0, 1000));
+		assert_int_equal(test_stats(client).renewals, 0);
+		assert_int_equal(test_stats(client).holds, 0);
+	}
+	sneck_close(client);
+	sneck_close(other);
+	assert_true(test_is_idle(server, "door"));
+	test_proxy_stop(&proxy);
+}
+
+/* ---- Renewal while others come and go ---------------------------------------------------------*/
+
+enum { BUSY_THREADS = 8 };
+struct busy {
+	sneck_client *client;
+	atomic_bool stop;
+	atomic_int failures;
+	atomic_int renewed;
+};
+
+static void *read_on_and_on(void *arg) {
+	struct busy *busy = arg;
+	while (!atomic_load(&busy->stop)) {
+		sneck_hold *hold = NULL;
+		sneck_acquire_options options = lease(500, false);
+		if (sneck_acquire(busy->client, "door", SNECK_READ, &options, &hold, NULL) != 0 ||
+		        !sneck_check(hold, 1) || sneck_release(hold) != 0)
+			atomic_fetch_add(&busy->failures, 1);
+	}
+	return NULL;
+}
+
+/* Each thread keeps the lock once until it has been renewed; the others try and fail meanwhile. */
+static void *write_and_keep_once(void *arg) {
+	struct busy *busy = arg;
+	bool kept = false;
+	sneck_acquire_options options = lease(500, false);
+	while (!atomic_load(&busy->stop)) {
+		sneck_hold *hold = NULL;
+		int r = sneck_acquire(busy->client, "window", SNECK_WRITE, &options, &hold, NULL);
+		if (r == SNECK_EBUSY)
+			continue;
+		if (r != 0) {
+			atomic_fetch_add(&busy->failures, 1);
+			continue;
+		}
+		if (!kept) {
+			double deadline = test_score(server, "window", "W");
+			kept = WAIT_UNTIL(test_score(server, "window", "W") > deadline, 500);
+			atomic_fetch_add(kept ? &busy->renewed : &busy->failures, 1);
+		}
+		if (sneck_hold_state(hold) != SNECK_HELD || sneck_release(hold) != 0)
+			atomic_fetch_add(&busy->failures, 1);
+	}
+	return NULL;
+}
+
+static void coming_and_going_never_stops_the_renewal(void **state) {
+	(void)state;
+	struct busy busy = { .client = test_open(server->url) };
+	sneck_acquire_options options = lease(500, false);
+	sneck_hold *keeper = test_take_opts(busy.client, "door", SNECK_READ, &options);
+	pthread_t threads[2 * BUSY_THREADS];
+	for (int i = 0; i < BUSY_THREADS; i++) {
+		assert_int_equal(pthread_create(&threads[2 * i], NULL, read_on_and_on, &busy), 0);
+		assert_int_equal(pthread_create(&threads[2 * i + 1], NULL, write_and_keep_once, &busy), 0);
+	}
+	assert_goes_on(keeper, "door", "R", 500, 9);
+	assert_true(WAIT_UNTIL(atomic_load(&busy.renewed) == BUSY_THREADS, 10000));
+	atomic_store(&busy.stop, true);
+	for (int i = 0; i < 2 * BUSY_THREADS; i++)
+		pthread_join(threads[i], NULL);
+	assert_int_equal(atomic_load(&busy.failures), 0);
+	assert_int_equal(test_stats(busy.client).losses, 0);
+	test_release(keeper);
+	assert_true(test_is_idle(server, "door"));
+	assert_true(test_is_idle(server, "window"));
+	sneck_close(busy.client);
+}
+
+/* ---- Readers ----------------------------------------------------------------------------------*/
+
+static void a_writer_waits_for_the_longest_reader(void **state) {
+	(void)state;
+	sneck_client *a = test_open(server->url);
+	sneck_client *b = test_open(server->url);
+	sneck_client *c = test_open(server->url);
+	sneck_acquire_options longer = lease(1000, true), shorter = lease(300, true);
+	int64_t start_ms = test_now_ms();
+	sneck_hold *long_hold = test_take_opts(a, "door", SNECK_READ, &longer);
+	sneck_hold *short_hold = test_take_opts(b, "door", SNECK_READ, &shorter);
+	int64_t taken_ms = test_now_ms();
+	struct test_call writer;
+	test_call_start(&writer, c, "door", SNECK_WRITE, NULL);
+	assert_result(0, test_call_join(&writer), &writer.error);
+	assert_true(writer.end_ms - start_ms >= 985); /* the holder leaves a margin before its end */
+	assert_true(writer.end_ms - taken_ms <= 1000 + TEST_SLACK_MS);
+	assert_result(SNECK_ELOST, sneck_release(long_hold), NULL);
+	assert_result(SNECK_ELOST, sneck_release(short_hold), NULL);
+	assert_true(sneck_check(writer.hold, 1000));
+	test_release(writer.hold);
+	sneck_close(a);
+	sneck_close(b);
+	sneck_close(c);
+}
+
+static void fifty_readers_outlive_their_lease(void **state) {
+	(void)state;
+	enum { CLIENTS = 10, EACH = 5 };
+	sneck_client *clients[CLIENTS];
+	sneck_hold *holds[CLIENTS * EACH];
+	for (int i = 0; i < CLIENTS * EACH; i++) {
+		if (i % EACH == 0)
+			clients[i / EACH] = test_open(server->url);
+		sneck_acquire_options options = lease(500, false);
+		options.owner = (uint64_t)i + 1;
+		holds[i] = test_take_opts(clients[i / EACH], "door", SNECK_READ, &options);
+	}
+	for (int i = 0; i < CLIENTS; i++) /* two leases and more */
+		assert_true(WAIT_UNTIL(test_stats(clients[i]).renewals >= 7, 5000));
+	sneck_client *writer = test_open(server->url);
+	assert_result(SNECK_EBUSY, test_probe(writer, "door", SNECK_WRITE), NULL);
+	for (int i = 0; i < CLIENTS * EACH; i++) {
+		assert_int_equal(sneck_hold_state(holds[i]), SNECK_HELD);
+		test_release(holds[i]);
+	}
+	assert_result(0, test_probe(writer, "door", SNECK_WRITE), NULL);
+	for (int i = 0; i < CLIENTS; i++)
+		sneck_close(clients[i]);
+	sneck_close(writer);
+}
+
+static void a_downgraded_hold_is_renewed(void **state) {
+	(void)state;
+	sneck_client *a = test_open(server->url);
+	sneck_client *b = test_open(server->url);
+	sneck_acquire_options options = lease(500, false), now = test_waiting(0);
+	sneck_error error = { 0 };
+	sneck_hold *hold = test_take_opts(a, "door", SNECK_WRITE, &options);
+	assert_result(0, sneck_downgrade(hold, &error), &error);
+	assert_goes_on(hold, "door", "R", 500, 4);
+	assert_result(SNECK_EBUSY, test_probe(b, "door", SNECK_WRITE), NULL);
+	assert_result(0, test_probe(b, "door", SNECK_READ), NULL);
+	assert_result(0, sneck_upgrade(hold, &now, &error), &error);
+	assert_goes_on(hold, "door", "W", 500, 4);
+	assert_result(SNECK_EBUSY, test_probe(b, "door", SNECK_READ), NULL);
+	test_release(hold);
+	assert_true(test_is_idle(server, "door"));
+	sneck_close(a);
+	sneck_close(b);
+}
+
+/* Sessions that read "door" and "window", until the process is killed. */
+enum { ZOMBIES = 60, ZOMBIE_LEASE = 1500 };
+
+static int play_zombies(const char *url) {
+	for (int i = 0; i < ZOMBIES; i++) {
+		sneck_client *client = NULL;
+		sneck_hold *hold = NULL;
+		sneck_acquire_options options = lease(ZOMBIE_LEASE, false);
+		if (sneck_open(url, NULL, &client, NULL) != 0 ||
+		        sneck_acquire(client, "door", SNECK_READ, &options, &hold, NULL) != 0 ||
+		        sneck_acquire(client, "window", SNECK_READ, &options, &hold, NULL) != 0)
+			return 3;
+	}
+	for (;;)
+		pause();
+}
+
+static void sixty_dead_readers(void **state) {
+	(void)state;
+	sneck_client *a = test_open(server->url);
+	sneck_client *b = test_open(server->url);
+	const char *args[] = { "zombies", server->url, NULL };
+	struct test_proc crowd;
+	test_proc_start(&crowd, args);
+	assert_true(test_await_members(server, "window", "R", ZOMBIES, 10000));
+	sneck_acquire_options options = lease(500, false);
+	sneck_hold *alive = test_take_opts(a, "window", SNECK_READ, &options);
+	struct test_call door, window;
+	test_call_start(&door, b, "door", SNECK_WRITE, NULL);
+	test_call_start(&window, b, "window", SNECK_WRITE, NULL);
+	assert_true(test_await_members(server, "door", "w", 1, 2000));
+	assert_true(test_await_members(server, "window", "w", 1, 2000));
+	test_proc_signal(&crowd, SIGKILL);
+	int64_t killed_ms = test_now_ms();
+	assert_result(0, test_call_join(&door), &door.error);
+	assert_true(door.end_ms - killed_ms <= ZOMBIE_LEASE + TEST_SLACK_MS);
+	/* One who lives and renews does not keep the dead alive. */
+	assert_true(test_await_members(server, "window", "R", 1, TEST_SLACK_MS));
+	assert_false(atomic_load(&window.done));
+	assert_int_equal(sneck_hold_state(alive), SNECK_HELD);
+	int64_t released_ms = test_now_ms();
+	test_release(alive);
+	assert_result(0, test_call_join(&window), &window.error);
+	assert_true(window.end_ms - released_ms <= TEST_SLACK_MS);
+	test_release(door.hold);
+	test_release(window.hold);
+	assert_true(test_is_idle(server, "door"));
+	assert_true(test_is_idle(server, "window"));
+	sneck_close(a);
+	sneck_close(b);
+}
+
+int main(int argc, char **argv) {
+	if (argc == 3 && strcmp(argv[1], "zombies") == 0)
+		return play_zombies(argv[2]);
+	if (argc > 1)
+		return test_actor_main(argc, argv);
+	const struct CMUnitTest tests[] = {
+		TEST(re_entry_adds_no_lease),
+		TEST(a_long_lease_leaves_no_trace),
+		TEST(after_a_restart_the_watchdog_works_again),
+		TEST(cancelled_while_the_answer_is_late),
+		TEST(coming_and_going_never_stops_the_renewal),
+		TEST(a_writer_waits_for_the_longest_reader),
+		TEST(fifty_readers_outlive_their_lease),
+		TEST(a_downgraded_hold_is_renewed),
+		TEST(sixty_dead_readers),
+	};
+	return cmocka_run_group_tests(tests, test_server_up, test_server_down);
+}
