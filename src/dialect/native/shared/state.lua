@@ -55,15 +55,12 @@ local function keep_key(deadline)
 	call('PEXPIREAT', key, digits(ends + keep), 'GT')
 end
 
--- A number that a session has used under its own hold is used up. The key lasts long enough for it,
--- unless it is ahead of the clock.
+-- A number that a session has used under its own hold is used up.
 local function raise_token(used)
 	if used > last then
 		last = used
 		call('ZADD', key, 'XX', 'GT', digits(last), '#1')
-		if last > us then
-			keep_key(now)
-		end
+		keep_key(now)
 	end
 end
 
