@@ -13,12 +13,12 @@
 #include "wait.h"
 
 static void holds_read(struct once_scene *scene) {
-	if (once_acquire(scene, SNECK_READ, 0) != 0)
+	if (once_acquire(scene, SNECK_READ, 5000) != 0)
 		once_fail(scene, "cannot take it");
 }
 
 static void holds_write(struct once_scene *scene) {
-	if (once_acquire(scene, SNECK_WRITE, 0) != 0)
+	if (once_acquire(scene, SNECK_WRITE, 5000) != 0)
 		once_fail(scene, "cannot take it");
 }
 

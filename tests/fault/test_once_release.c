@@ -12,12 +12,12 @@
 #include "wait.h"
 
 static void holds_write(struct once_scene *scene) {
-	if (once_acquire(scene, SNECK_WRITE, 0) != 0)
+	if (once_acquire(scene, SNECK_WRITE, 5000) != 0)
 		once_fail(scene, "cannot take it");
 }
 
 static void holds_read(struct once_scene *scene) {
-	if (once_acquire(scene, SNECK_READ, 0) != 0)
+	if (once_acquire(scene, SNECK_READ, 5000) != 0)
 		once_fail(scene, "cannot take it");
 }
 
@@ -117,7 +117,7 @@ static void let_go(struct once_scene *scene) {
 
 /* A hold of the watchdog: its renewals are the messages that are struck. */
 static void holds_briefly_leased(struct once_scene *scene) {
-	sneck_acquire_options options = test_waiting(0);
+	sneck_acquire_options options = test_waiting(5000);
 	options.owner = 1;
 	options.lease_ms = 1500;
 	if (sneck_acquire(scene->client, scene->name, SNECK_WRITE, &options, &scene->hold, NULL) != 0)
