@@ -34,15 +34,15 @@ static int64_t left_on_server(const char *name, const char *kinds) {
 	return (int64_t)test_score(server, name, kinds) - test_server_ms(server);
 }
 
-/* The watchdog moves the deadline on `times` times, and the hold stays what it is. */
+/* The watchdog moves the deadline on `times` times, by no more than the lease, and nothing is lost. */
 static void assert_goes_on(
         sneck_hold *hold, const char *name, const char *kind, int64_t lease_ms, int times) {
-	double deadline = test_score(server, name, kind);
 	for (int i = 0; i < times; i++) {
+		double deadline = test_score(server, name, kind);
 		if (!WAIT_UNTIL(test_score(server, name, kind) > deadline, (int)lease_ms))
-			fail_msg("%s was not renewed", name);
-		deadline = test_score(server, name, kind);
-		assert_int_equal(sneck_hold_state(hold), SNECK_HELD);
+			fail_msg("%s: not renewed for the %d. time; %s", name, i + 1,
+			        sneck_state_name(sneck_hold_state(hold)));
+		assert_true(sneck_hold_state(hold) <= SNECK_SUSPECT);
 		assert_true(left_on_server(name, kind) <= lease_ms);
 	}
 }
@@ -102,16 +102,16 @@ static void a_long_lease_leaves_no_trace(void **state) {
 static void after_a_restart_the_watchdog_works_again(void **state) {
 	(void)state;
 	sneck_client *client = test_open_command_ms(server->url, 500);
-	sneck_acquire_options options = lease(600, false);
+	sneck_acquire_options options = lease(1000, false);
 	sneck_hold *hold = test_take_opts(client, "door", SNECK_WRITE, &options);
 	uint64_t token = sneck_hold_token(hold);
 	assert_int_equal(test_server_restart(server), 0);
-	assert_true(WAIT_UNTIL(sneck_hold_state(hold) == SNECK_LOST, 600 + TEST_SLACK_MS));
+	assert_true(WAIT_UNTIL(sneck_hold_state(hold) == SNECK_LOST, 1000 + TEST_SLACK_MS));
 	assert_result(SNECK_ELOST, sneck_release(hold), NULL);
 	options.wait_ms = 2000;
 	hold = test_take_opts(client, "door", SNECK_WRITE, &options);
 	assert_true(sneck_hold_token(hold) > token);
-	assert_goes_on(hold, "door", "W", 600, 7); /* two leases and more */
+	assert_goes_on(hold, "door", "W", 1000, 7); /* two leases and more */
 	test_release(hold);
 	assert_true(test_is_idle(server, "door"));
 	sneck_close(client);
@@ -159,7 +159,7 @@ static void cancelled_while_the_answer_is_late(void **state) {
 
 /* ---- Renewal while others come and go ---------------------------------------------------------*/
 
-enum { BUSY_THREADS = 8 };
+enum { BUSY_THREADS = 4, BUSY_LEASE = 1500 };
 struct busy {
 	sneck_client *client;
 	atomic_bool stop;
@@ -169,9 +169,9 @@ struct busy {
 
 static void *read_on_and_on(void *arg) {
 	struct busy *busy = arg;
+	sneck_acquire_options options = lease(BUSY_LEASE, false);
 	while (!atomic_load(&busy->stop)) {
 		sneck_hold *hold = NULL;
-		sneck_acquire_options options = lease(500, false);
 		if (sneck_acquire(busy->client, "door", SNECK_READ, &options, &hold, NULL) != 0 ||
 		        !sneck_check(hold, 1) || sneck_release(hold) != 0)
 			atomic_fetch_add(&busy->failures, 1);
@@ -179,26 +179,25 @@ static void *read_on_and_on(void *arg) {
 	return NULL;
 }
 
-/* Each thread keeps the lock once until it has been renewed; the others try and fail meanwhile. */
+/* Each thread keeps the lock once until it has been renewed; the others try in vain meanwhile. */
 static void *write_and_keep_once(void *arg) {
 	struct busy *busy = arg;
 	bool kept = false;
-	sneck_acquire_options options = lease(500, false);
+	sneck_acquire_options options = lease(BUSY_LEASE, false);
+	options.wait_ms = 5;
 	while (!atomic_load(&busy->stop)) {
 		sneck_hold *hold = NULL;
 		int r = sneck_acquire(busy->client, "window", SNECK_WRITE, &options, &hold, NULL);
-		if (r == SNECK_EBUSY)
-			continue;
 		if (r != 0) {
-			atomic_fetch_add(&busy->failures, 1);
+			atomic_fetch_add(&busy->failures, r != SNECK_ETIMEDOUT);
 			continue;
 		}
 		if (!kept) {
 			double deadline = test_score(server, "window", "W");
-			kept = WAIT_UNTIL(test_score(server, "window", "W") > deadline, 500);
+			kept = WAIT_UNTIL(test_score(server, "window", "W") > deadline, BUSY_LEASE);
 			atomic_fetch_add(kept ? &busy->renewed : &busy->failures, 1);
 		}
-		if (sneck_hold_state(hold) != SNECK_HELD || sneck_release(hold) != 0)
+		if (sneck_release(hold) != 0)
 			atomic_fetch_add(&busy->failures, 1);
 	}
 	return NULL;
@@ -207,14 +206,14 @@ static void *write_and_keep_once(void *arg) {
 static void coming_and_going_never_stops_the_renewal(void **state) {
 	(void)state;
 	struct busy busy = { .client = test_open(server->url) };
-	sneck_acquire_options options = lease(500, false);
+	sneck_acquire_options options = lease(BUSY_LEASE, false);
 	sneck_hold *keeper = test_take_opts(busy.client, "door", SNECK_READ, &options);
 	pthread_t threads[2 * BUSY_THREADS];
 	for (int i = 0; i < BUSY_THREADS; i++) {
 		assert_int_equal(pthread_create(&threads[2 * i], NULL, read_on_and_on, &busy), 0);
 		assert_int_equal(pthread_create(&threads[2 * i + 1], NULL, write_and_keep_once, &busy), 0);
 	}
-	assert_goes_on(keeper, "door", "R", 500, 9);
+	assert_goes_on(keeper, "door", "R", BUSY_LEASE, 4);
 	assert_true(WAIT_UNTIL(atomic_load(&busy.renewed) == BUSY_THREADS, 10000));
 	atomic_store(&busy.stop, true);
 	for (int i = 0; i < 2 * BUSY_THREADS; i++)
@@ -261,7 +260,7 @@ static void fifty_readers_outlive_their_lease(void **state) {
 	for (int i = 0; i < CLIENTS * EACH; i++) {
 		if (i % EACH == 0)
 			clients[i / EACH] = test_open(server->url);
-		sneck_acquire_options options = lease(500, false);
+		sneck_acquire_options options = lease(1000, false);
 		options.owner = (uint64_t)i + 1;
 		holds[i] = test_take_opts(clients[i / EACH], "door", SNECK_READ, &options);
 	}
@@ -270,7 +269,7 @@ static void fifty_readers_outlive_their_lease(void **state) {
 	sneck_client *writer = test_open(server->url);
 	assert_result(SNECK_EBUSY, test_probe(writer, "door", SNECK_WRITE), NULL);
 	for (int i = 0; i < CLIENTS * EACH; i++) {
-		assert_int_equal(sneck_hold_state(holds[i]), SNECK_HELD);
+		assert_true(sneck_hold_state(holds[i]) <= SNECK_SUSPECT);
 		test_release(holds[i]);
 	}
 	assert_result(0, test_probe(writer, "door", SNECK_WRITE), NULL);
@@ -283,15 +282,15 @@ static void a_downgraded_hold_is_renewed(void **state) {
 	(void)state;
 	sneck_client *a = test_open(server->url);
 	sneck_client *b = test_open(server->url);
-	sneck_acquire_options options = lease(500, false), now = test_waiting(0);
+	sneck_acquire_options options = lease(1000, false), now = test_waiting(0);
 	sneck_error error = { 0 };
 	sneck_hold *hold = test_take_opts(a, "door", SNECK_WRITE, &options);
 	assert_result(0, sneck_downgrade(hold, &error), &error);
-	assert_goes_on(hold, "door", "R", 500, 4);
+	assert_goes_on(hold, "door", "R", 1000, 3);
 	assert_result(SNECK_EBUSY, test_probe(b, "door", SNECK_WRITE), NULL);
 	assert_result(0, test_probe(b, "door", SNECK_READ), NULL);
 	assert_result(0, sneck_upgrade(hold, &now, &error), &error);
-	assert_goes_on(hold, "door", "W", 500, 4);
+	assert_goes_on(hold, "door", "W", 1000, 3);
 	assert_result(SNECK_EBUSY, test_probe(b, "door", SNECK_READ), NULL);
 	test_release(hold);
 	assert_true(test_is_idle(server, "door"));
@@ -324,7 +323,7 @@ static void sixty_dead_readers(void **state) {
 	struct test_proc crowd;
 	test_proc_start(&crowd, args);
 	assert_true(test_await_members(server, "window", "R", ZOMBIES, 10000));
-	sneck_acquire_options options = lease(500, false);
+	sneck_acquire_options options = lease(1000, false);
 	sneck_hold *alive = test_take_opts(a, "window", SNECK_READ, &options);
 	struct test_call door, window;
 	test_call_start(&door, b, "door", SNECK_WRITE, NULL);
@@ -338,7 +337,7 @@ static void sixty_dead_readers(void **state) {
 	/* One who lives and renews does not keep the dead alive. */
 	assert_true(test_await_members(server, "window", "R", 1, TEST_SLACK_MS));
 	assert_false(atomic_load(&window.done));
-	assert_int_equal(sneck_hold_state(alive), SNECK_HELD);
+	assert_true(sneck_hold_state(alive) <= SNECK_SUSPECT);
 	int64_t released_ms = test_now_ms();
 	test_release(alive);
 	assert_result(0, test_call_join(&window), &window.error);
