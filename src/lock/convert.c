@@ -59,8 +59,9 @@ static bool upgrades(const struct lock_grant *grant) {
 
 /* WRITE is ours, or may be ours by now, on the server. */
 bool snecki_grant_writes(const struct lock_grant *grant) {
-	return grant->state == GRANT_HELD &&
-	       (grant->mode == 'W' || upgrades(grant) || grant->conv == CONV_UP_CANCEL);
+	if (grant->state != GRANT_HELD)
+		return grant->state != GRANT_LEAVING && grant->vouched && grant->mode == 'W';
+	return grant->mode == 'W' || upgrades(grant) || grant->conv == CONV_UP_CANCEL;
 }
 
 static bool upgrade_under_way(const struct lock_entry *entry) {
@@ -77,12 +78,12 @@ static void upgrade_done(struct lock_core *core, struct lock_grant *grant, int64
 	grant->release_after_conv = false;
 	if (grant->ticket) /* the release of a reader: its grant goes on as the writer's */
 		snecki_wish_finish(core, grant->ticket, 0, NULL);
-	if (wish->kind == WISH_UPGRADE) {
+	LIST_EACH (h, &grant->holds) /* what its owner reads it reads under the same number */
+		LIST_ITEM(h, struct lock_hold, in_grant)->token = grant->token;
+	if (wish->kind == WISH_UPGRADE)
 		wish->hold->mode = 'W';
-		wish->hold->token = grant->token;
-	} else {
+	else
 		snecki_hold_attach(core, grant, wish, grant->token, now_ns);
-	}
 	snecki_wish_finish(core, wish, 0, NULL);
 	snecki_lease_arm(core, grant);
 }
@@ -148,6 +149,7 @@ void snecki_core_upgrade(struct lock_core *core, struct lock_wish *wish, int64_t
 void snecki_conv_granted(struct lock_core *core, struct lock_grant *grant, int64_t now_ns) {
 	bool given_up = grant->conv == CONV_UP_CANCEL;
 
+	snecki_grant_tell_siblings(grant, grant->server_token, false);
 	snecki_grant_rename(core, grant);
 	grant->mode = 'W';
 	grant->wanted = false;
@@ -165,8 +167,14 @@ void snecki_conv_granted(struct lock_core *core, struct lock_grant *grant, int64
 void snecki_conv_try_finish(struct lock_core *core, struct lock_entry *entry, int64_t now_ns) {
 	LIST_EACH (g, &entry->grants) {
 		struct lock_grant *grant = LIST_ITEM(g, struct lock_grant, in_entry);
-		if (grant->conv == CONV_UP_LOCAL && grant->wish &&
-		        !snecki_others_hold(entry, grant->wish->owner))
+		struct lock_wish *wish = grant->wish;
+		if (grant->conv != CONV_UP_LOCAL || !wish || snecki_others_hold(entry, wish->owner))
+			continue;
+		if (now_ns >= grant->valid_until_ns) /* the timer has not run yet */
+			snecki_lease_expire(core, grant, now_ns);
+		else if (wish->kind == WISH_UPGRADE && now_ns >= snecki_hold_valid_until(wish->hold))
+			snecki_hold_abandon(core, wish->hold, SNECK_ELOST, now_ns);
+		else
 			upgrade_done(core, grant, now_ns);
 	}
 }
@@ -367,6 +375,7 @@ static void on_downgrade(struct lock_core *core, struct lock_grant *grant, const
 		grant->wanted = outcome->wanted;
 		grant->token = outcome->token;
 		grant->server_token = outcome->token;
+		snecki_grant_tell_siblings(grant, outcome->token, true);
 		snecki_lease_confirm(core, grant, outcome, call->op.lease_ms, sent_ns, now_ns);
 		LIST_EACH (h, &grant->holds)
 			LIST_ITEM(h, struct lock_hold, in_grant)->token = grant->token;
@@ -398,7 +407,7 @@ static void fill_conv(struct lock_core *core, struct lock_grant *grant, struct l
 	case CONV_UP_ASKED:
 		call->op.mode = 'W';
 		call->op.queue = grant->queue_flag;
-		call->op.own_n = snecki_grant_own_list(grant->entry, grant, 0, call->op.own);
+		call->op.own_n = snecki_grant_own_list(grant, 0, call->op.own);
 		return;
 	case CONV_UP_CANCEL:
 		call->op.mode = 'W';

@@ -170,6 +170,10 @@ void snecki_core_note(struct lock_core *core, const struct lock_note *note, int6
 void snecki_core_connected(struct lock_core *core, int64_t now_ns);  /* commands flow (again) */
 void snecki_core_subscribed(struct lock_core *core, int64_t now_ns); /* messages flow (again) */
 
+/* The call did not run and would have to be sent again, behind everything that was sent since: does
+ * anybody still want that? */
+bool snecki_call_wanted(const struct lock_call *call);
+
 /* ---- Time. --------------------------------------------------------------------------------------*/
 int64_t snecki_core_next_due(const struct lock_core *core); /* NS_NEVER: nothing to wait for */
 void snecki_core_run(struct lock_core *core, int64_t now_ns);

@@ -139,6 +139,8 @@ struct lock_call *snecki_call_new(
 		call->op.mode = grant->mode;
 		call->op.attempt = grant->attempt;
 		call->op.lease_ms = grant->lease_ms;
+		if (grant->longest_ms < grant->lease_ms)
+			grant->longest_ms = grant->lease_ms;
 		if (grant->token > grant->server_token)
 			call->op.last_token = grant->token;
 		snecki_list_append(&grant->calls, &call->node);
@@ -152,26 +154,32 @@ void snecki_call_send(struct lock_core *core, struct lock_call *call) {
 	core->config.hooks->send(core->config.ctx, call, call->entry->name, call->entry->name_len);
 }
 
-static bool owner_holds(const struct lock_grant *grant, uint64_t owner) {
-	LIST_EACH (h, &grant->holds)
-		if (LIST_ITEM(h, struct lock_hold, in_grant)->owner == owner)
-			return true;
-	return false;
+/* May the owner's ask for `mode` pass this grant? To read, it is enough to hold in it; to write, nobody
+ * else may. */
+static bool owner_passes(const struct lock_grant *grant, uint64_t owner, char mode) {
+	bool holds = false, shares = grant->wish && grant->wish->owner != owner;
+
+	LIST_EACH (h, &grant->holds) {
+		bool own = LIST_ITEM(h, struct lock_hold, in_grant)->owner == owner;
+		holds = holds || own;
+		shares = shares || !own;
+	}
+	return holds && (mode == 'R' || !shares);
 }
 
-/* The session's other held attempts: those in which `owner` holds something (0: all). While a conversion
- * is unanswered either name may be the one that the server knows. What is being detached will not
+/* The session's other held attempts: those that do not stand in the way of `owner` (0: all). While a
+ * conversion is unanswered either name may be the one that the server knows. What is being detached will not
  * be ours, so nobody vouches for it. */
-size_t snecki_grant_own_list(
-        const struct lock_entry *entry, const struct lock_grant *except, uint64_t owner, uint64_t *own) {
+size_t snecki_grant_own_list(struct lock_grant *asking, uint64_t owner, uint64_t *own) {
 	size_t n = 0;
 
-	LIST_EACH (g, &entry->grants) {
-		const struct lock_grant *grant = LIST_ITEM(g, struct lock_grant, in_entry);
-		if (grant == except || grant->state != GRANT_HELD || grant->conv == CONV_DETACH)
+	LIST_EACH (g, &asking->entry->grants) {
+		struct lock_grant *grant = LIST_ITEM(g, struct lock_grant, in_entry);
+		if (grant == asking || grant->state != GRANT_HELD || grant->conv == CONV_DETACH)
 			continue;
-		if (owner != 0 && !owner_holds(grant, owner))
+		if (owner != 0 && !owner_passes(grant, owner, asking->mode))
 			continue;
+		asking->beside = grant->beside = true;
 		if (n < LOCK_OWN_MAX)
 			own[n++] = grant->attempt;
 		if (n < LOCK_OWN_MAX && grant->conv_attempt)
@@ -192,7 +200,7 @@ bool snecki_grant_ask(struct lock_core *core, struct lock_grant *grant) {
 	if (adopt)
 		memcpy(call->op.foreign_id, grant->foreign_id, sizeof call->op.foreign_id);
 	else if (grant->private_ && grant->wish)
-		call->op.own_n = snecki_grant_own_list(grant->entry, grant, grant->wish->owner, call->op.own);
+		call->op.own_n = snecki_grant_own_list(grant, grant->wish->owner, call->op.own);
 	grant->vouched = grant->vouched || call->op.own_n > 0;
 	grant->state = GRANT_ASKED;
 	snecki_call_send(core, call);
@@ -211,7 +219,7 @@ void snecki_grant_beat(struct lock_core *core, struct lock_grant *grant, int64_t
 		call->op.mode = 'W';
 		call->op.old = grant->attempt;
 		call->op.attempt = grant->conv_attempt;
-		call->op.own_n = snecki_grant_own_list(grant->entry, grant, 0, call->op.own);
+		call->op.own_n = snecki_grant_own_list(grant, 0, call->op.own);
 	}
 	call->op.last_token = 0; /* a beat reports nothing */
 	call->claim = grant->state == GRANT_HELD && grant->conv != CONV_UP_QUEUED;
@@ -245,13 +253,21 @@ void snecki_grant_send_leave(struct lock_core *core, struct lock_grant *grant, i
 	snecki_call_send(core, call);
 }
 
+/* From now on it can be on the server, or on its way there, for no longer than this. */
+void snecki_grant_leave_longer(struct lock_core *core, struct lock_grant *grant, int64_t now_ns) {
+	int64_t linger_ms = core->config.wait_lease_ms;
+
+	if (grant->longest_ms > linger_ms)
+		linger_ms = grant->longest_ms;
+	if (grant->bury_n && linger_ms < BURY_MS)
+		linger_ms = BURY_MS;
+	grant->leave_until_ns = now_ns + linger_ms * NS_PER_MS + LEAVE_EXTRA_NS;
+}
+
 /* Give the attempt back: release what is held, cancel what is only asked for. `ticket` waits for
  * the server's word. No hold may be attached any more. */
 void snecki_grant_leave(
         struct lock_core *core, struct lock_grant *grant, struct lock_wish *ticket, int64_t now_ns) {
-	int64_t linger_ms =
-	        grant->lease_ms > core->config.wait_lease_ms ? grant->lease_ms : core->config.wait_lease_ms;
-
 	if (grant->entry->pending == grant)
 		grant->entry->pending = NULL;
 	if (grant->wish) {
@@ -264,11 +280,7 @@ void snecki_grant_leave(
 	}
 	grant->leave_op = grant->state == GRANT_HELD ? OP_RELEASE : OP_CANCEL;
 	grant->renew_first = false;
-	if (grant->bury_n && linger_ms < 60000)
-		linger_ms = 60000;
-	grant->leave_until_ns = now_ns + linger_ms * NS_PER_MS + LEAVE_EXTRA_NS;
-	if (grant->leave_until_ns < grant->valid_until_ns + LEAVE_EXTRA_NS)
-		grant->leave_until_ns = grant->valid_until_ns + LEAVE_EXTRA_NS;
+	snecki_grant_leave_longer(core, grant, now_ns);
 	grant->retry_at_ns = NS_NEVER;
 	grant->state = GRANT_LEAVING;
 	if (ticket) {

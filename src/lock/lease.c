@@ -195,7 +195,9 @@ void snecki_lease_arm(struct lock_core *core, struct lock_grant *grant) {
 		due = held_due(core, grant);
 		break;
 	case GRANT_LEAVING:
-		due = earliest(grant->retry_at_ns, grant->leave_until_ns);
+		/* As long as the connection lives an answer will come, however late. */
+		due = snecki_list_empty(&grant->calls) ? earliest(grant->retry_at_ns, grant->leave_until_ns)
+		                                       : grant->retry_at_ns;
 		break;
 	}
 	if (due == NS_NEVER)
@@ -219,6 +221,8 @@ void snecki_lease_renew(
 		return;
 	}
 	call->op.lease_ms = lease_ms;
+	if (grant->longest_ms < lease_ms)
+		grant->longest_ms = lease_ms;
 	if (ticket) {
 		call->ticket = ticket;
 		ticket->call = call;
@@ -300,7 +304,7 @@ void snecki_lease_timer(struct lock_core *core, struct lock_grant *grant, int64_
 		held_timer(core, grant, now_ns);
 		return;
 	case GRANT_LEAVING:
-		if (now_ns >= grant->leave_until_ns) {
+		if (now_ns >= grant->leave_until_ns && snecki_list_empty(&grant->calls)) {
 			if (grant->ticket)
 				snecki_wish_finish(core, grant->ticket, SNECK_EUNKNOWN, NULL);
 			snecki_grant_drop(core, grant);

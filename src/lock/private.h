@@ -11,7 +11,8 @@ enum {
 	HANDOVER_NS = 5000000, /* and for how long */
 	RENEW_INFLIGHT_MAX = 256,
 	RETRY_NS = 100000000, /* "not now" from the server: ask again after this */
-	LEAVE_EXTRA_NS = 1000000000
+	LEAVE_EXTRA_NS = 1000000000,
+	BURY_MS = 60000 /* how long a request may be late */
 };
 
 enum grant_state {
@@ -64,10 +65,12 @@ struct lock_grant {
 	bool keep_old;           /* CONV_DETACH: other holds stay on the old attempt */
 	bool queue_flag;         /* the ask may join the queue */
 	bool vouched;            /* asked for beside others of this session, past the queue */
+	bool beside;             /* another grant of this session may hold beside it, and move the token */
 	bool prefer;
 	uint64_t attempt;
 	uint64_t conv_attempt;
 	int64_t lease_ms;
+	int64_t longest_ms;    /* the longest lease that was ever asked for: the server may keep it so long */
 	uint64_t token;        /* last token known of the lock under this grant */
 	uint64_t token_seen;   /* last token before the grant: a message must exceed it */
 	uint64_t server_token; /* the token that the server's next answer must carry, reports of ours apart */
@@ -154,8 +157,9 @@ void snecki_grant_leave(
         struct lock_core *core, struct lock_grant *grant, struct lock_wish *ticket, int64_t now_ns);
 void snecki_grant_send_leave(struct lock_core *core, struct lock_grant *grant, int64_t now_ns);
 void snecki_grant_advance(struct lock_core *core, struct lock_entry *entry);
-size_t snecki_grant_own_list(
-        const struct lock_entry *entry, const struct lock_grant *except, uint64_t owner, uint64_t *own);
+size_t snecki_grant_own_list(struct lock_grant *asking, uint64_t owner, uint64_t *own);
+void snecki_grant_leave_longer(struct lock_core *core, struct lock_grant *grant, int64_t now_ns);
+void snecki_grant_tell_siblings(struct lock_grant *grant, uint64_t token, bool holds_too); /* reply.c */
 
 /* lease.c: how long, and what becomes of the holds */
 int64_t snecki_margin_ms(int64_t lease_ms);

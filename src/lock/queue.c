@@ -153,13 +153,20 @@ static bool serve_writer(
 	return true;
 }
 
+static bool any_writes(const struct lock_entry *entry) {
+	LIST_EACH (g, &entry->grants)
+		if (snecki_grant_writes(LIST_ITEM(g, struct lock_grant, in_entry)))
+			return true;
+	return false;
+}
+
 static bool serve_reader(
         struct lock_core *core, struct lock_grant *grant, struct lock_wish *wish, int64_t now_ns) {
 	if (grant->mode != 'R')
 		return false;
 	if (!grant->fresh) {
-		if (grant->wanted)
-			return false; /* the door is closed: another session waits to write */
+		if (grant->wanted || any_writes(grant->entry))
+			return false; /* the door is closed: another session, or an owner here, is to write */
 		if (grant->suspect || !long_enough(grant, wish, now_ns)) {
 			renew_before_use(core, grant, wish, now_ns);
 			return false;
@@ -170,17 +177,8 @@ static bool serve_reader(
 	return true;
 }
 
-static bool any_writes(const struct lock_entry *entry) {
-	LIST_EACH (g, &entry->grants)
-		if (snecki_grant_writes(LIST_ITEM(g, struct lock_grant, in_entry)))
-			return true;
-	return false;
-}
-
 static bool serve_locally(
         struct lock_core *core, struct lock_entry *entry, struct lock_wish *wish, int64_t now_ns) {
-	if (wish->mode == 'R' && any_writes(entry))
-		return false; /* a read grant beside it is its owner's alone */
 	for (struct list *at = entry->grants.prev; at != &entry->grants; at = at->prev) {
 		struct lock_grant *grant = LIST_ITEM(at, struct lock_grant, in_entry);
 		if (grant->state != GRANT_HELD || grant->private_ || grant->conv != CONV_NONE)
@@ -391,10 +389,12 @@ void snecki_queue_granted(struct lock_core *core, struct lock_grant *grant, int6
 		entry->pending = NULL;
 	if (grant->private_ && grant->wish) {
 		struct lock_wish *wish = grant->wish;
-		/* Nested in a hold that was passed on here: its number is one the server has not heard of. */
+		/* Re-entry keeps the number. The server's may be older (the lock was passed on here), or that
+		 * of a writer here who still waits for this owner. */
 		const struct lock_hold *outer = find_hold(entry, wish->owner, 'W', now_ns);
-		uint64_t token = outer && outer->token > grant->token ? outer->token : grant->token;
-		serve(core, grant, wish, token, now_ns);
+		if (!outer)
+			outer = find_hold(entry, wish->owner, 'R', now_ns);
+		serve(core, grant, wish, outer ? outer->token : grant->token, now_ns);
 	}
 	snecki_lease_arm(core, grant);
 	/* A shared grant is given to the queue by the pump that ends every event. */

@@ -180,16 +180,17 @@ static void on_ask(struct lock_core *core, struct lock_grant *grant, const struc
 
 /* Another grant of this session on the same lock has moved the last token: a writer who reported the
  * numbers it used, or who left its own readers to a phase of theirs. Those who read on do so under the
- * new number. Not for a grant with a copy of its request under way: only the old number tells a hold
- * that went on from one that such a copy brought back. */
-static void tell_siblings(struct lock_grant *grant, uint64_t token) {
+ * new number; not if it is a new writer's, who may still be waiting for them. Not for a grant with a copy of
+ * its request under way: only the old number tells a hold that went on from one that such a copy brought
+ * back. */
+void snecki_grant_tell_siblings(struct lock_grant *grant, uint64_t token, bool holds_too) {
 	LIST_EACH (g, &grant->entry->grants) {
 		struct lock_grant *other = LIST_ITEM(g, struct lock_grant, in_entry);
 		if (other == grant || other->state != GRANT_HELD || other->bury_n ||
 		        token <= other->server_token)
 			continue;
 		other->server_token = token;
-		if (other->mode != 'R')
+		if (other->mode != 'R' || !holds_too)
 			continue;
 		other->token = token;
 		LIST_EACH (h, &other->holds)
@@ -202,10 +203,14 @@ static bool token_fits(
 	uint64_t expected =
 	        grant->server_token > call->op.last_token ? grant->server_token : call->op.last_token;
 
+	if (outcome->token > expected && grant->beside) { /* moved by a grant whose answer is not here yet */
+		grant->server_token = outcome->token;
+		return true;
+	}
 	if (outcome->token != expected)
 		return false;
 	grant->server_token = expected;
-	tell_siblings(grant, expected);
+	snecki_grant_tell_siblings(grant, expected, true);
 	return true;
 }
 
@@ -386,7 +391,7 @@ static void on_leave(struct lock_core *core, struct lock_grant *grant, const str
 		return;
 	}
 	if (outcome->status == LOCK_DONE)
-		tell_siblings(grant, outcome->token);
+		snecki_grant_tell_siblings(grant, outcome->token, true);
 	if (ticket)
 		snecki_wish_finish(core, ticket, release_code(grant, outcome), NULL);
 	if (call->op.bury_n < grant->bury_n) {
@@ -458,6 +463,8 @@ void snecki_core_reply(struct lock_core *core, struct lock_call *call, const str
 	}
 	if (grant && outcome->status == LOCK_UNKNOWN && may_create(call->op.kind))
 		snecki_grant_bury(grant, call->op.attempt);
+	if (grant && outcome->status == LOCK_UNKNOWN && grant->state == GRANT_LEAVING)
+		snecki_grant_leave_longer(core, grant, now_ns); /* it may have run only just now */
 	snecki_lease_clock(core, outcome, sent_ns, now_ns);
 	if (outcome->more)
 		snecki_grant_advance(core, entry);

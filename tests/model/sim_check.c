@@ -73,6 +73,21 @@ static bool is_detached(const struct world *world, int lock, const struct sim_ho
 	return world->detached_n == WORLD_DETACHED;
 }
 
+/* Such an attempt is ended with the grant that has it on its list. */
+static bool will_be_buried(const struct lock_core *core, uint64_t attempt) {
+	for (struct map_node *node = NULL; (node = snecki_map_next(&core->entries, node));) {
+		const struct lock_entry *entry = MAP_ITEM(node, struct lock_entry, by_name);
+		LIST_EACH (g, &entry->grants)
+			if (snecki_grant_unaccounted(LIST_ITEM(g, struct lock_grant, in_entry), attempt))
+				return true;
+	}
+	return false;
+}
+
+static bool is_known(const struct lock_core *core, uint64_t attempt) {
+	return snecki_map_find(&core->attempts, &attempt, sizeof attempt) || will_be_buried(core, attempt);
+}
+
 static bool straggles(const struct world *world, int session) {
 	LIST_EACH (at, &world->stragglers)
 		if (LIST_ITEM(at, struct straggler, node)->session == session)
@@ -90,9 +105,7 @@ static void check_no_ghosts(const struct world *world, const struct session *ses
 			const struct sim_holder *holder = &lock->holders[i];
 			if (holder->session == session->id &&
 			        world_from_server_ms(holder->deadline_ms) > world->now_ns &&
-			        !snecki_map_find(
-			                &session->core->attempts, &holder->attempt, sizeof holder->attempt) &&
-			        !is_detached(world, l, holder))
+			        !is_known(session->core, holder->attempt) && !is_detached(world, l, holder))
 				world_fail(world, "s%d: the server keeps %c%" PRIu64 ", which nobody knows",
 				        session->id, holder->mode, holder->attempt);
 		}
@@ -100,12 +113,35 @@ static void check_no_ghosts(const struct world *world, const struct session *ses
 			const struct sim_waiter *waiter = &lock->waiters[i];
 			if (waiter->session == session->id &&
 			        world_from_server_ms(waiter->until_ms) > world->now_ns &&
-			        !snecki_map_find(
-			                &session->core->attempts, &waiter->attempt, sizeof waiter->attempt))
+			        !is_known(session->core, waiter->attempt))
 				world_fail(world, "s%d: %" PRIu64 " waits on the server, and nobody knows",
 				        session->id, waiter->attempt);
 		}
 	}
+}
+
+/* ---- Nothing is lost without need ----------------------------------------------------------------*/
+
+static void look_at(struct handle *handle) {
+	const struct lock_grant *grant = handle->lock.grant;
+
+	handle->attempt = grant ? grant->attempt : 0;
+	handle->conv_attempt = grant ? grant->conv_attempt : 0;
+	handle->valid_until_ns = snecki_hold_valid_until(&handle->lock);
+}
+
+/* A hold is lost when its time is over, or when the server has it no longer. */
+void check_loss(const struct handle *handle) {
+	const struct world *world = handle->session->world;
+	const struct sim_lock *lock = &world->locks[handle->lock_index];
+	const struct sim_holder *holder = sim_find_holder(lock, handle->session->id, handle->attempt);
+
+	if (!holder)
+		holder = sim_find_holder(lock, handle->session->id, handle->conv_attempt);
+	if (handle->attempt && handle->valid_until_ns > world->now_ns && holder &&
+	        world_from_server_ms(holder->deadline_ms) > world->now_ns)
+		world_fail(world, "s%d owner %" PRIu64 " loses what the server has", handle->session->id,
+		        handle->lock.owner);
 }
 
 /* ---- Counts --------------------------------------------------------------------------------------*/
@@ -133,6 +169,7 @@ void check_world(struct world *world) {
 		check_no_ghosts(world, session);
 		LIST_EACH (at, &session->handles) {
 			struct handle *handle = LIST_ITEM(at, struct handle, node);
+			look_at(handle);
 			if (!believed(handle))
 				continue;
 			check_backed(world, handle);
@@ -153,28 +190,32 @@ static bool owner_has_more(const struct handle *handle) {
 	return false;
 }
 
-/* The hold was taken or converted just now. Re-entry keeps the number. */
-void check_token(struct handle *handle) {
+/* The hold was taken or converted just now. Re-entry and adoption keep the number. */
+void check_token(struct handle *handle, bool adopted) {
 	struct world *world = handle->session->world;
 	uint64_t *any = &world->token_max[handle->lock_index];
 	uint64_t *write = &world->write_token_max[handle->lock_index];
 	uint64_t token = handle->lock.token;
+	uint64_t who = (uint64_t)handle->session->id << 8 | handle->lock.owner;
+	bool goes_on = adopted || owner_has_more(handle) || world->writer[handle->lock_index] == who;
 
 	world_trace(world, "s%d owner %" PRIu64 ": token %" PRIu64, handle->session->id, handle->lock.owner,
 	        token);
-	if (!owner_has_more(handle)) {
+	if (!goes_on) {
 		if (handle->lock.mode == 'W' && token <= *any)
 			world_fail(world, "WRITE token %" PRIu64 " after %" PRIu64, token, *any);
 		if (handle->lock.mode == 'R' && token <= *write)
 			world_fail(world, "READ token %" PRIu64 " after WRITE token %" PRIu64, token, *write);
 	} else if (token < *write) {
-		world_fail(
-		        world, "token %" PRIu64 " of a re-entry after WRITE token %" PRIu64, token, *write);
+		world_fail(world, "token %" PRIu64 " of a hold that goes on after WRITE token %" PRIu64,
+		        token, *write);
 	}
 	if (token > *any)
 		*any = token;
-	if (handle->lock.mode == 'W' && token > *write)
-		*write = token;
+	if (handle->lock.mode == 'W') {
+		*write = token > *write ? token : *write;
+		world->writer[handle->lock_index] = who;
+	}
 }
 
 /* ---- The end -------------------------------------------------------------------------------------*/

@@ -82,14 +82,14 @@ static bool code_fits(const struct wish *wish) {
 	}
 }
 
-static void acquired(struct handle *handle) {
+static void acquired(struct handle *handle, bool adopted) {
 	struct world *world = handle->session->world;
 
 	handle->held = true;
 	handle->told = handle->lock.state;
 	if (!handle->lock.grant || snecki_hold_valid_until(&handle->lock) <= world->now_ns)
 		world_fail(world, "s%d: an acquisition succeeds without a valid hold", handle->session->id);
-	check_token(handle);
+	check_token(handle, adopted);
 }
 
 static void detached(struct wish *wish) {
@@ -113,19 +113,19 @@ static void succeeded(struct wish *wish) {
 	switch (wish->wish.kind) {
 	case WISH_ACQUIRE:
 	case WISH_ADOPT:
-		acquired(handle);
+		acquired(handle, wish->wish.kind == WISH_ADOPT);
 		return;
 	case WISH_UPGRADE:
 		if (!handle->lock.grant || handle->lock.mode != 'W')
 			world_fail(world, "s%d: an upgrade succeeds and the hold is no writer",
 			        wish->session->id);
-		check_token(handle);
+		check_token(handle, false);
 		return;
 	case WISH_DOWNGRADE:
 		if (handle->lock.mode != 'R')
 			world_fail(world, "s%d: a downgrade succeeds and the hold writes", wish->session->id);
 		if (handle->lock.grant)
-			check_token(handle);
+			check_token(handle, false);
 		return;
 	case WISH_DETACH:
 		detached(wish);

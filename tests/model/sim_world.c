@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Sessions and the network between them and the server.
  *
- * One connection per session keeps order. When it breaks, every request in flight is answered "unknown" in
- * the order it was sent; of those that the server had not read, a first part may still reach it, later than
- * anything on the next connection. Without a link a request fails at once and was never sent. Messages
- * travel apart from answers: they come early, late, twice or never. */
+ * * One connection per session keeps order. When it breaks, every request that had left is answered "unknown"
+ * in the order it was sent; of those that the server had not read, a first part may still reach it, later
+ * than anything on the next connection. What was still in line leaves on the next one, or fails. Without a
+ * link a request fails at once and was never sent. Messages travel apart from answers: they come early, late,
+ * twice or never. */
 #include "sim_world.h"
 
 #include <inttypes.h>
@@ -77,6 +78,22 @@ int64_t world_from_server_ms(int64_t server_ms) {
 
 /* ---- Hooks --------------------------------------------------------------------------------------*/
 
+static void fail_transit(struct transit *transit) {
+	transit->answered = true;
+	transit->outcome.status = LOCK_FAILED;
+	transit->outcome.code = SNECK_ECONN;
+}
+
+void session_write(struct session *session) {
+	LIST_EACH (at, &session->transits) {
+		struct transit *transit = LIST_ITEM(at, struct transit, node);
+		if (transit->written || transit->answered)
+			continue;
+		transit->written = true;
+		transit->sent_ns = session->world->now_ns;
+	}
+}
+
 static void on_send(void *ctx, struct lock_call *call, const char *name, size_t name_len) {
 	struct session *session = ctx;
 	struct world *world = session->world;
@@ -87,18 +104,15 @@ static void on_send(void *ctx, struct lock_call *call, const char *name, size_t 
 	transit->call = call;
 	transit->op = call->op;
 	transit->lock = name[0] - 'a';
-	if (session->link_up) {
-		transit->sent_ns = world->now_ns;
-	} else {
-		transit->answered = true;
-		transit->outcome.status = LOCK_FAILED;
-		transit->outcome.code = SNECK_ECONN;
-	}
+	if (!session->link_up)
+		fail_transit(transit);
 	world->calls++;
 	world_trace(world, "s%d sends %s %c%" PRIu64 " old %" PRIu64 " own %zu bury %zu lock %c%s",
 	        session->id, op_names[call->op.kind], call->op.mode ? call->op.mode : '-', call->op.attempt,
 	        call->op.old, call->op.own_n, call->op.bury_n, name[0], session->link_up ? "" : " (no link)");
 	snecki_list_append(&session->transits, &transit->node);
+	if (world_chance(world, 800))
+		session_write(session);
 }
 
 static void on_complete(void *ctx, struct lock_wish *wish) {
@@ -121,6 +135,7 @@ static void on_state(void *ctx, struct lock_hold *lock) {
 		session->world->lost++;
 		if (lock->grant)
 			world_fail(session->world, "a lost hold is still attached");
+		check_loss(handle);
 	}
 	handle->told = lock->state;
 }
@@ -165,6 +180,8 @@ static void leave_stragglers(struct session *session) {
 		struct transit *transit = LIST_ITEM(at, struct transit, node);
 		if (transit->answered)
 			continue;
+		if (!transit->written)
+			return;
 		goes_on = goes_on && world_chance(world, 600);
 		if (!goes_on)
 			return;
@@ -172,6 +189,7 @@ static void leave_stragglers(struct session *session) {
 		straggler->session = session->id;
 		straggler->lock = transit->lock;
 		straggler->op = transit->op;
+		straggler->until_ns = world->now_ns + SIM_BURY_MS * NS_PER_MS;
 		snecki_list_append(&world->stragglers, &straggler->node);
 	}
 }
@@ -195,20 +213,22 @@ static void reply(struct session *session, struct transit *transit, const struct
 void session_break(struct session *session, bool down) {
 	struct world *world = session->world;
 	struct lock_outcome unknown = { .status = LOCK_UNKNOWN };
-	struct list *last = session->transits.prev;
-	bool any = !snecki_list_empty(&session->transits);
+	bool fails = down || world_chance(world, 500);
+	size_t n = 0;
 
 	world->breaks++;
 	world_trace(world, "s%d connection breaks%s", session->id, down ? ", link down" : "");
 	leave_stragglers(session);
 	session->link_up = !down;
-	while (any) {
-		struct list *first = session->transits.next;
-		struct transit *transit = LIST_ITEM(first, struct transit, node);
-		any = first != last;
-		reply(session, transit,
-		        transit->outcome.status == LOCK_FAILED && transit->answered ? &transit->outcome
-		                                                                    : &unknown);
+	LIST_EACH (at, &session->transits) {
+		struct transit *transit = LIST_ITEM(at, struct transit, node);
+		if (!transit->written && !transit->answered && fails)
+			fail_transit(transit);
+		n += transit->written || transit->answered;
+	}
+	for (; n > 0; n--) {
+		struct transit *transit = LIST_ITEM(session->transits.next, struct transit, node);
+		reply(session, transit, transit->written ? &unknown : &transit->outcome);
 	}
 	if (!down) {
 		world->inside_core = true;
@@ -269,6 +289,7 @@ bool session_execute(struct session *session) {
 	struct world *world = session->world;
 	struct sim_notes notes = { 0 };
 
+	session_write(session);
 	LIST_EACH (at, &session->transits) {
 		struct transit *transit = LIST_ITEM(at, struct transit, node);
 		if (transit->answered)
@@ -304,7 +325,7 @@ void world_straggle(struct world *world, bool lose) {
 		return;
 	struct straggler *straggler = LIST_ITEM(world->stragglers.next, struct straggler, node);
 	snecki_list_remove(&straggler->node);
-	if (!lose) {
+	if (!lose && world->now_ns < straggler->until_ns) {
 		sim_server_run(&world->locks[straggler->lock], straggler->session, &straggler->op,
 		        world->budget, world_server_us(world), &nobody_hears, &notes);
 		world_trace(world, "server runs late %s %c%" PRIu64 " of s%d: %s",

@@ -47,6 +47,7 @@ struct transit {
 	struct lock_op op;
 	int lock;
 	int64_t sent_ns;
+	bool written;  /* it has left */
 	bool answered; /* `outcome` is on its way back */
 	struct lock_outcome outcome;
 };
@@ -56,6 +57,7 @@ struct straggler {
 	struct list node;
 	int session;
 	int lock;
+	int64_t until_ns; /* nothing is late for longer than attempts are buried */
 	struct lock_op op;
 };
 
@@ -69,6 +71,9 @@ struct handle {
 	bool held; /* the acquisition has succeeded */
 	bool freed_later;
 	enum hold_state told;
+	/* What check_world saw last. */
+	uint64_t attempt, conv_attempt;
+	int64_t valid_until_ns;
 };
 
 struct wish {
@@ -99,6 +104,7 @@ struct world {
 	int budget;
 	struct sim_lock locks[WORLD_LOCKS];
 	uint64_t token_max[WORLD_LOCKS], write_token_max[WORLD_LOCKS];
+	uint64_t writer[WORLD_LOCKS]; /* whose the last WRITE token is */
 	struct session sessions[WORLD_SESSIONS];
 	int sessions_n;
 	int session_counter;
@@ -128,6 +134,7 @@ void session_crash(struct session *session);
 void session_break(struct session *session, bool down);
 void session_link_up(struct session *session);
 void session_sub(struct session *session, bool up);
+void session_write(struct session *session);   /* what is still in line leaves */
 bool session_execute(struct session *session); /* the server reads one request; false: there is none */
 bool session_deliver(struct session *session); /* one answer arrives; false: there is none */
 void session_run(struct session *session);
@@ -145,7 +152,8 @@ void program_tidy(struct session *session, bool all);
 
 /* sim_check.c */
 void check_world(struct world *world);
-void check_token(struct handle *handle);
+void check_token(struct handle *handle, bool adopted);
+void check_loss(const struct handle *handle);
 void check_end(struct world *world);
 
 #endif
