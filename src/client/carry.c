@@ -71,8 +71,7 @@ static void answer(
 }
 
 static bool inside_submit(sneck_client *client) {
-	pthread_t *submitter = atomic_load(&client->submitter);
-	return submitter && pthread_equal(*submitter, pthread_self());
+	return atomic_load(&client->submitter) == (uintptr_t)pthread_self();
 }
 
 static void answer_or_defer(
@@ -109,18 +108,28 @@ void snecki_client_run_deferred(sneck_client *client) {
 
 static void submit(struct carried *carried);
 
-/* The server has never seen the script, or has forgotten it: it did not run, so send its text. */
-static bool resend_with_text(struct carried *carried, const struct redisReply *reply) {
-	if (reply->type != REDIS_REPLY_ERROR || carried->full_text)
-		return false;
-	if (snecki_server_error_find(reply->str, (size_t)reply->len)->action != ACT_EVAL)
-		return false;
+static bool script_unknown(const struct carried *carried, const struct redisReply *reply) {
+	return reply->type == REDIS_REPLY_ERROR && !carried->full_text &&
+	       snecki_server_error_find(reply->str, (size_t)reply->len)->action == ACT_EVAL;
+}
+
+/* The server has never seen the script, or has forgotten it: it did not run, so send its text. That
+ * puts it behind what was sent meanwhile, perhaps behind its own withdrawal: then it is not sent. */
+static bool resend_with_text(struct carried *carried) {
+	sneck_client *client = carried->client;
+
 	carried->full_text = true;
 	/* Its thread may have left by now; it is woken by the result, wherever that is read. */
 	carried->req.parker = NULL;
-	pthread_mutex_lock(&carried->client->send_mutex);
+	snecki_client_lock(client);
+	bool wanted = snecki_call_wanted(call_of(carried));
+	if (wanted)
+		pthread_mutex_lock(&client->send_mutex);
+	pthread_mutex_unlock(&client->mutex);
+	if (!wanted)
+		return false;
 	submit(carried);
-	pthread_mutex_unlock(&carried->client->send_mutex);
+	pthread_mutex_unlock(&client->send_mutex);
 	return true;
 }
 
@@ -134,9 +143,15 @@ static void request_done(struct req *req, enum req_status status, const struct r
 
 	switch (status) {
 	case REQ_REPLY:
-		if (resend_with_text(carried, reply))
+		if (!script_unknown(carried, reply)) {
+			carried->client->dialect->decode(
+			        &carried->client->session, op, reply, &outcome, &detail);
+		} else if (resend_with_text(carried)) {
 			return;
-		carried->client->dialect->decode(&carried->client->session, op, reply, &outcome, &detail);
+		} else {
+			outcome.status = LOCK_FAILED; /* it did not run, and nobody wants it any more */
+			outcome.code = SNECK_ESERVER;
+		}
 		break;
 	case REQ_NOT_SENT:
 		outcome.status = LOCK_FAILED;
@@ -161,19 +176,18 @@ static void request_done(struct req *req, enum req_status status, const struct r
 /* Under send_mutex. */
 static void submit(struct carried *carried) {
 	sneck_client *client = carried->client;
-	pthread_t self = pthread_self();
 
 	snecki_buf_clear(&carried->req.bytes);
 	int r = client->dialect->encode(&client->session, &call_of(carried)->op, carried->name,
 	        carried->name_len, carried->full_text, &carried->req.bytes);
-	atomic_store(&client->submitter, &self);
+	atomic_store(&client->submitter, (uintptr_t)pthread_self());
 	if (r < 0) {
 		struct lock_outcome outcome = { .status = LOCK_FAILED, .code = r };
 		answer_or_defer(carried, &outcome, NULL);
 	} else {
 		snecki_conn_submit(client->conn, &carried->req);
 	}
-	atomic_store(&client->submitter, NULL);
+	atomic_store(&client->submitter, 0);
 }
 
 static void on_send(void *ctx, struct lock_call *call, const char *name, size_t name_len) {

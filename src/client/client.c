@@ -187,7 +187,7 @@ static void init_members(sneck_client *client) {
 	snecki_list_init(&client->deferred);
 	snecki_list_init(&client->threads);
 	client->background_due_ns = NS_NEVER;
-	atomic_init(&client->submitter, NULL);
+	atomic_init(&client->submitter, 0);
 	client->event_fd = -1;
 	client->wake_fd = -1;
 }

@@ -97,7 +97,7 @@ struct sneck_client {
 	uint64_t local_failures;
 
 	pthread_mutex_t send_mutex;
-	_Atomic(pthread_t *) submitter; /* the thread inside snecki_conn_submit, or NULL */
+	atomic_uintptr_t submitter; /* the thread inside snecki_conn_submit (a pthread_t), or 0 */
 	pthread_mutex_t defer_mutex;
 	struct list deferred; /* answers that came from inside a submit */
 
