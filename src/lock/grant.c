@@ -167,6 +167,24 @@ static bool owner_passes(const struct lock_grant *grant, uint64_t owner, char mo
 	return holds && (mode == 'R' || !shares);
 }
 
+bool snecki_call_wanted(const struct lock_call *call) {
+	const struct lock_grant *grant = call->grant;
+	bool converting = grant && grant->state == GRANT_HELD && grant->conv_attempt == call->op.attempt;
+
+	switch (call->op.kind) {
+	case OP_ACQUIRE:
+		return grant && grant->state == GRANT_ASKED;
+	case OP_UPGRADE:
+		return converting && grant->conv == CONV_UP_ASKED;
+	case OP_DOWNGRADE:
+		return converting && grant->conv == CONV_DOWN;
+	case OP_RENAME:
+		return (grant && grant->state == GRANT_ASKED) || (converting && grant->conv == CONV_DETACH);
+	default: /* creates nothing */
+		return true;
+	}
+}
+
 /* The session's other held attempts: those that do not stand in the way of `owner` (0: all). While a
  * conversion is unanswered either name may be the one that the server knows. What is being detached will not
  * be ours, so nobody vouches for it. */
