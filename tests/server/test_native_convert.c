@@ -200,13 +200,22 @@ static void test_downgrade_lets_readers_in(void **state) {
 	assert_state("wC.1 RB.1 lC.1");
 }
 
+static void test_downgrade_keeps_the_longer_lease(void **state) {
+	(void)state;
+	struct lock_outcome write = expect(LOCK_GRANTED, acquire(&A, 'W', 1));
+	struct lock_op op = native_op(OP_DOWNGRADE, 'R', 2);
+	op.old = 1;
+	op.lease_ms = 50;
+	assert_int_equal(expect(LOCK_GRANTED, native_run(&A, &op)).deadline_ms, write.deadline_ms);
+}
+
 static void test_downgrade_of_nothing(void **state) {
 	(void)state;
 	expect(LOCK_GRANTED, acquire(&A, 'W', 1));
+	expect(LOCK_WAITING, acquire(&B, 'W', 1));
 	native_end_lease("WA.1");
 	expect(LOCK_GONE, downgrade(&A, 2, 1));
-	assert_state("");
-	expect(LOCK_GRANTED, acquire(&B, 'W', 1));
+	assert_state("WB.1"); /* and the next one has it */
 	expect(LOCK_GONE, downgrade(&A, 2, 1));
 	assert_state("WB.1");
 }
@@ -245,6 +254,19 @@ static void test_rename_of_the_dead(void **state) {
 	native_end_lease("WB.2");
 	expect(LOCK_GONE, rename_hold(&B, "WC.1", 2));
 	assert_state("");
+}
+
+static void test_rename_keeps_the_longer_lease(void **state) {
+	(void)state;
+	struct lock_op op = native_op(OP_RENAME, 'W', 2);
+	struct lock_outcome held = expect(LOCK_GRANTED, acquire(&A, 'W', 1));
+	snprintf(op.foreign_id, sizeof(op.foreign_id), "WA.1");
+	op.lease_ms = 1000;
+	assert_int_equal(expect(LOCK_GRANTED, native_run(&A, &op)).deadline_ms, held.deadline_ms);
+	snprintf(op.foreign_id, sizeof(op.foreign_id), "WA.2");
+	op.attempt = 3;
+	op.lease_ms = 2 * LEASE_MS; /* and the key lasts as long */
+	assert_true(expect(LOCK_GRANTED, native_run(&A, &op)).deadline_ms > held.deadline_ms);
 }
 
 static void test_rename_takes_holds_only(void **state) {
@@ -367,6 +389,14 @@ static void test_a_dead_writer_beside_its_reader_ends_the_phase(void **state) {
 	assert_state("RA.2 RB.1");
 }
 
+static void test_a_cancelled_writer_beside_its_reader_ends_the_phase(void **state) {
+	(void)state;
+	struct lock_outcome held = expect(LOCK_GRANTED, acquire(&A, 'W', 1));
+	expect(LOCK_GRANTED, reenter(&A, 'R', 2, 1));
+	assert_true(expect(LOCK_DONE, cancel(&A, 'W', 1)).token > held.token);
+	assert_state("RA.2");
+}
+
 static void test_write_beside_own_reads_is_a_new_phase(void **state) {
 	(void)state;
 	struct lock_outcome held = expect(LOCK_GRANTED, acquire(&A, 'R', 1));
@@ -438,10 +468,12 @@ int main(void) {
 		NATIVE_TEST(test_cancel_after_the_grant_keeps_write),
 		NATIVE_TEST(test_buried_upgrade_stays_withdrawn),
 		NATIVE_TEST(test_downgrade_lets_readers_in),
+		NATIVE_TEST(test_downgrade_keeps_the_longer_lease),
 		NATIVE_TEST(test_downgrade_of_nothing),
 		NATIVE_TEST(test_downgraded_hold_dies),
 		NATIVE_TEST(test_one_adopter_wins),
 		NATIVE_TEST(test_rename_of_the_dead),
+		NATIVE_TEST(test_rename_keeps_the_longer_lease),
 		NATIVE_TEST(test_rename_takes_holds_only),
 		NATIVE_TEST(test_rename_may_end_a_lease_sooner),
 		NATIVE_TEST(test_split_of_a_read_hold),
@@ -450,6 +482,7 @@ int main(void) {
 		NATIVE_TEST(test_a_dead_hold_does_not_vouch),
 		NATIVE_TEST(test_a_writer_reads_and_writes_beside_itself),
 		NATIVE_TEST(test_a_dead_writer_beside_its_reader_ends_the_phase),
+		NATIVE_TEST(test_a_cancelled_writer_beside_its_reader_ends_the_phase),
 		NATIVE_TEST(test_write_beside_own_reads_is_a_new_phase),
 		NATIVE_TEST(test_own_list_does_not_open_a_strangers_lock),
 		NATIVE_TEST(test_beside_a_writer_there_is_a_bound),

@@ -209,6 +209,7 @@ static void test_hands_over_in_order(void **state) {
 
 	done = expect(LOCK_DONE, release(&B, 'W', 1));
 	assert_string_equal(native_heard(), "C g 1\nD g 1"); /* neighbouring readers together */
+	assert_true(done.token > claimed.token);
 	assert_state("wA.2 RC.1 RD.1 lA.2");
 	struct lock_outcome c = expect(LOCK_GRANTED, beat(&C, 'R', 1));
 	struct lock_outcome d = expect(LOCK_GRANTED, beat(&D, 'R', 1));
@@ -301,6 +302,19 @@ static void test_beat_of_a_dead_grant_is_gone(void **state) {
 	expect(LOCK_GONE, beat(&B, 'W', 1));
 	assert_state("");
 	expect(LOCK_GONE, beat(&B, 'W', 1));
+}
+
+static void test_whoever_finds_a_death_lets_the_next_in(void **state) {
+	(void)state;
+	expect(LOCK_GRANTED, acquire(&A, 'W', 1));
+	expect(LOCK_WAITING, acquire(&B, 'W', 1));
+	expect(LOCK_WAITING, acquire(&C, 'W', 1));
+	native_end_lease("WA.1");
+	expect(LOCK_GONE, beat(&D, 'W', 9)); /* has no part in it */
+	assert_state("wC.1 WB.1 lC.1");
+	native_end_lease("WB.1");
+	expect(LOCK_GONE, beat(&B, 'W', 1)); /* the dead one itself */
+	assert_state("WC.1");
 }
 
 static void test_dead_waiters_are_passed_over(void **state) {
@@ -444,6 +458,7 @@ int main(void) {
 		NATIVE_TEST(test_beat_finds_the_holder_dead),
 		NATIVE_TEST(test_beat_takes_what_is_free_without_a_message),
 		NATIVE_TEST(test_beat_of_a_dead_grant_is_gone),
+		NATIVE_TEST(test_whoever_finds_a_death_lets_the_next_in),
 		NATIVE_TEST(test_dead_waiters_are_passed_over),
 		NATIVE_TEST(test_a_waiter_without_a_lease_is_dead),
 		NATIVE_TEST(test_renew_lengthens_and_never_shortens),

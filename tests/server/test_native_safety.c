@@ -218,6 +218,10 @@ static void test_what_works_when_memory_is_full(void **state) {
 	expect(LOCK_GRANTED, rename_hold(&C, "RB.3", 2));
 	expect(LOCK_FAILED, try_acquire(&D, 'R', 1));
 	assert_state("RC.2 xC.1");
+	struct lock_op split = native_op(OP_RENAME, 'R', 3);
+	split.keep_old = true;
+	snprintf(split.foreign_id, sizeof(split.foreign_id), "RC.2");
+	expect(LOCK_GRANTED, native_run(&C, &split));
 	expect(LOCK_DONE, release(&C, 'R', 2));
 	native_do("DEL " KEY);
 	expect(LOCK_FAILED, acquire(&A, 'W', 2));
@@ -329,6 +333,16 @@ static void test_an_idle_key_need_not_outlast_a_long_lease(void **state) {
 	assert_int_equal(native_pexpiretime(), got.deadline_ms + KEEP_MS);
 }
 
+static void test_an_idle_key_outlasts_a_token_ahead_of_the_clock(void **state) {
+	(void)state;
+	struct lock_op give = native_op(OP_RELEASE, 'W', 1);
+	give.shrink_expiry = true;
+	give.last_token = (uint64_t)(native_now_ms() + LEASE_MS / 2) * 1000;
+	expect(LOCK_GRANTED, acquire(&A, 'W', 1));
+	expect(LOCK_DONE, native_run(&A, &give));
+	assert_int_equal(native_pexpiretime(), (int64_t)give.last_token / 1000 + KEEP_MS);
+}
+
 static void test_a_short_lease_does_not_shorten_the_key(void **state) {
 	(void)state;
 	struct lock_op op = native_op(OP_ACQUIRE, 'R', 1);
@@ -402,6 +416,26 @@ static void test_a_dead_crowd_is_busy_at_most_for_a_while(void **state) {
 	expect(LOCK_GRANTED, try_acquire(&A, 'W', 1));
 }
 
+/* An operation that finds its own hold dead removes it, also where many are dead. */
+static void test_ones_own_death_is_not_left_to_others(void **state) {
+	(void)state;
+	static const struct dialect_session last = { "sneck", "z", KEEP_MS, BURY_MS };
+	static const enum lock_op_kind kinds[] = { OP_ACQUIRE, OP_BEAT, OP_RENEW, OP_UPGRADE, OP_RENAME };
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		struct lock_op op = native_op(kinds[i], 'R', 1);
+		native_do("DEL " KEY);
+		crowd('R', 70, LOCK_GRANTED);
+		expect(LOCK_GRANTED, acquire(&last, 'R', 1));
+		end_leases('R');
+		if (kinds[i] == OP_UPGRADE || kinds[i] == OP_RENAME)
+			op.attempt = 2;
+		op.old = kinds[i] == OP_UPGRADE ? 1 : 0;
+		snprintf(op.foreign_id, sizeof(op.foreign_id), "Rz.1");
+		assert_true(expect(LOCK_GONE, native_run(&last, &op)).more);
+		expect(LOCK_GONE, release(&last, 'R', 1));
+	}
+}
+
 static void test_a_thousand_dead_waiters(void **state) {
 	(void)state;
 	expect(LOCK_GRANTED, acquire(&A, 'W', 1));
@@ -462,6 +496,37 @@ static void test_the_server_knows_the_scripts_by_the_same_digests(void **state) 
 	}
 }
 
+/* The line of docs/protocol.md, section 8: not a command more. */
+static void test_a_user_with_few_rights_suffices(void **state) {
+	(void)state;
+	native_do(
+	        "ACL SETUSER locker on >secret -@all +evalsha +eval +exists +pexpireat +publish +time +zadd "
+	        "+zmscore +zrange +zrank +zrem +zscore +subscribe +unsubscribe +ping +hello +auth +select "
+	        "+role "
+	        "+info ~sneck:* &sneck:!*");
+	native_do("AUTH locker secret");
+	struct lock_op op = native_op(OP_ACQUIRE, 'W', 1);
+	struct lock_outcome got = native_run_name(&A, &op, "t", 1);
+	struct lock_outcome queued = native_run_name(&B, &op, "t", 1);
+	op.kind = OP_BEAT;
+	struct lock_outcome waits = native_run_name(&B, &op, "t", 1);
+	op.kind = OP_RELEASE;
+	op.bury_n = 1;
+	op.bury[0] = 7;
+	op.shrink_expiry = true;
+	struct lock_outcome released = native_run_name(&A, &op, "t", 1);
+	struct lock_outcome given_back = native_run_name(&B, &op, "t", 1);
+	op.kind = OP_ADVANCE;
+	struct lock_outcome nothing = native_run_name(&B, &op, "none", 4);
+	native_do("AUTH default any");
+	expect(LOCK_GRANTED, got);
+	expect(LOCK_WAITING, queued);
+	expect(LOCK_WAITING, waits);
+	expect(LOCK_DONE, released);
+	expect(LOCK_DONE, given_back);
+	expect(LOCK_DONE, nothing);
+}
+
 /* ---- Names ----------------------------------------------------------------------------------*/
 
 static void test_names_never_share_a_key(void **state) {
@@ -508,13 +573,16 @@ int main(void) {
 		NATIVE_TEST(test_numbers_used_locally_are_used_up),
 		NATIVE_TEST(test_readers_share_a_token_while_one_of_them_stays),
 		NATIVE_TEST(test_an_idle_key_need_not_outlast_a_long_lease),
+		NATIVE_TEST(test_an_idle_key_outlasts_a_token_ahead_of_the_clock),
 		NATIVE_TEST(test_a_short_lease_does_not_shorten_the_key),
 		NATIVE_TEST(test_many_dead_readers_take_several_calls),
 		NATIVE_TEST(test_a_dead_crowd_is_busy_at_most_for_a_while),
+		NATIVE_TEST(test_ones_own_death_is_not_left_to_others),
 		NATIVE_TEST(test_a_thousand_dead_waiters),
 		NATIVE_TEST(test_many_readers_come_in_together),
 		NATIVE_TEST(test_hints_go_to_a_bounded_number),
 		NATIVE_TEST(test_the_server_knows_the_scripts_by_the_same_digests),
+		NATIVE_TEST(test_a_user_with_few_rights_suffices),
 		NATIVE_TEST(test_names_never_share_a_key),
 	};
 	return cmocka_run_group_tests(tests, native_up, native_down);
