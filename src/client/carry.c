@@ -146,6 +146,9 @@ static void request_done(struct req *req, enum req_status status, const struct r
 		if (!script_unknown(carried, reply)) {
 			carried->client->dialect->decode(
 			        &carried->client->session, op, reply, &outcome, &detail);
+			if (outcome.status == LOCK_UNKNOWN && reply->type != REDIS_REPLY_ERROR)
+				snecki_conn_break(
+				        carried->client->conn, "an answer was not about its request");
 		} else if (resend_with_text(carried)) {
 			return;
 		} else {
