@@ -71,6 +71,19 @@ static bool upgrade_under_way(const struct lock_entry *entry) {
 	return false;
 }
 
+/* One owner holds everything here: from now on under one number, or a store that has seen the latest
+ * would refuse the others. */
+static uint64_t renumber(struct lock_entry *entry, uint64_t token) {
+	LIST_EACH (g, &entry->grants)
+		LIST_EACH (h, &LIST_ITEM(g, struct lock_grant, in_entry)->holds)
+			if (LIST_ITEM(h, struct lock_hold, in_grant)->token > token)
+				token = LIST_ITEM(h, struct lock_hold, in_grant)->token;
+	LIST_EACH (g, &entry->grants)
+		LIST_EACH (h, &LIST_ITEM(g, struct lock_grant, in_entry)->holds)
+			LIST_ITEM(h, struct lock_hold, in_grant)->token = token;
+	return token;
+}
+
 static void upgrade_done(struct lock_core *core, struct lock_grant *grant, int64_t now_ns) {
 	struct lock_wish *wish = grant->wish;
 
@@ -78,12 +91,11 @@ static void upgrade_done(struct lock_core *core, struct lock_grant *grant, int64
 	grant->release_after_conv = false;
 	if (grant->ticket) /* the release of a reader: its grant goes on as the writer's */
 		snecki_wish_finish(core, grant->ticket, 0, NULL);
-	LIST_EACH (h, &grant->holds) /* what its owner reads it reads under the same number */
-		LIST_ITEM(h, struct lock_hold, in_grant)->token = grant->token;
+	uint64_t token = renumber(grant->entry, grant->token);
 	if (wish->kind == WISH_UPGRADE)
 		wish->hold->mode = 'W';
 	else
-		snecki_hold_attach(core, grant, wish, grant->token, now_ns);
+		snecki_hold_attach(core, grant, wish, token, now_ns);
 	snecki_wish_finish(core, wish, 0, NULL);
 	snecki_lease_arm(core, grant);
 }

@@ -71,6 +71,8 @@ void snecki_grant_drop(struct lock_core *core, struct lock_grant *grant) {
 
 uint64_t snecki_grant_begin_conv(struct lock_core *core, struct lock_grant *grant, enum conv_state conv) {
 	grant->conv = conv;
+	if (!grant->claimed) /* a renewal takes the place of the claim */
+		grant->renew_at_ns = grant->confirmed_ns;
 	grant->conv_attempt = ++core->attempt_counter;
 	snecki_map_insert(
 	        &core->attempts, &grant->by_conv.node, &grant->conv_attempt, sizeof grant->conv_attempt);

@@ -165,6 +165,11 @@ static int64_t earliest(int64_t a, int64_t b) {
 	return a < b ? a : b;
 }
 
+/* An upgrader waits, or a grant is yet to be claimed (which a conversion does as well). */
+static bool beats(const struct lock_grant *grant) {
+	return grant->conv == CONV_UP_QUEUED || (!grant->claimed && snecki_grant_named(grant));
+}
+
 static int64_t held_due(const struct lock_core *core, const struct lock_grant *grant) {
 	int64_t due = grant->valid_until_ns;
 
@@ -176,7 +181,7 @@ static int64_t held_due(const struct lock_core *core, const struct lock_grant *g
 		if (!grant->suspect)
 			due = earliest(due, suspect_at(core, grant));
 	}
-	if ((!grant->claimed || grant->conv == CONV_UP_QUEUED) && !grant->beating)
+	if (beats(grant) && !grant->beating)
 		due = earliest(due, grant->beat_at_ns);
 	return earliest(due, grant->retry_at_ns);
 }
@@ -275,8 +280,7 @@ static void held_timer(struct lock_core *core, struct lock_grant *grant, int64_t
 		if (!grant->renewing && now_ns >= grant->renew_at_ns)
 			renew_due(core, grant, now_ns);
 	}
-	if ((!grant->claimed || grant->conv == CONV_UP_QUEUED) && !grant->beating &&
-	        now_ns >= grant->beat_at_ns)
+	if (beats(grant) && !grant->beating && now_ns >= grant->beat_at_ns)
 		snecki_grant_beat(core, grant, now_ns);
 	if (now_ns >= grant->retry_at_ns) {
 		grant->retry_at_ns = NS_NEVER;

@@ -211,6 +211,10 @@ void snecki_conv_resend(struct lock_core *core, struct lock_grant *grant, int64_
 void snecki_conv_downgrade(
         struct lock_core *core, struct lock_grant *grant, struct lock_wish *ticket, int64_t now_ns);
 bool snecki_others_hold(const struct lock_entry *entry, uint64_t owner);
+/* Does the server know it by `attempt` and no other name? */
+static inline bool snecki_grant_named(const struct lock_grant *grant) {
+	return grant->conv == CONV_NONE || grant->conv == CONV_UP_LOCAL;
+}
 bool snecki_grant_writes(const struct lock_grant *grant);
 void snecki_conv_upgrade(struct lock_core *core, struct lock_wish *wish, int64_t now_ns);
 

@@ -245,7 +245,9 @@ static void on_claim(struct lock_core *core, struct lock_grant *grant, const str
 		snecki_grant_bury(grant, grant->attempt); /* it must not be granted to nobody */
 		snecki_lease_lose(core, grant, HOLD_LOST, now_ns);
 		return;
-	default: /* gone: it is not ours */
+	default: /* gone: it is not ours, unless a conversion has renamed it */
+		if (!snecki_grant_named(grant))
+			break;
 		snecki_lease_lose(core, grant, HOLD_LOST, now_ns);
 		return;
 	}
@@ -299,9 +301,7 @@ static void on_beat(struct lock_core *core, struct lock_grant *grant, struct loc
 /* A renewal may cross a conversion: then it speaks of an attempt that is no longer (or not yet) ours. */
 static bool crossed_conversion(
         struct lock_core *core, struct lock_grant *grant, const struct lock_call *call, int64_t now_ns) {
-	bool named = grant->conv == CONV_NONE || grant->conv == CONV_UP_LOCAL;
-
-	if (call->op.attempt == grant->attempt && named)
+	if (call->op.attempt == grant->attempt && snecki_grant_named(grant))
 		return false;
 	if (grant->conv == CONV_UP_QUEUED)
 		snecki_grant_beat(core, grant, now_ns); /* it tells whether the upgrade was granted */

@@ -180,7 +180,7 @@ void check_world(struct world *world) {
 
 /* ---- Tokens --------------------------------------------------------------------------------------*/
 
-static bool owner_has_more(const struct handle *handle) {
+bool owner_has_more(const struct handle *handle) {
 	LIST_EACH (at, &handle->session->handles) {
 		const struct handle *other = LIST_ITEM(at, struct handle, node);
 		if (other != handle && other->held && other->lock.grant &&

@@ -124,7 +124,7 @@ static void succeeded(struct wish *wish) {
 	case WISH_DOWNGRADE:
 		if (handle->lock.mode != 'R')
 			world_fail(world, "s%d: a downgrade succeeds and the hold writes", wish->session->id);
-		if (handle->lock.grant)
+		if (handle->lock.grant && !owner_has_more(handle)) /* else its owner goes on as it did */
 			check_token(handle, false);
 		return;
 	case WISH_DETACH:

@@ -397,6 +397,7 @@ void world_open(struct world *world, uint64_t seed, bool trace) {
 	world->verify_grants = world_chance(world, 150);
 	world->budget = world_chance(world, 200) ? 1 + world_below(world, 3) : 64;
 	world->loss = world_chance(world, 300) ? 0 : 5 + world_below(world, 60);
+	world->busy = 100 + world_below(world, 300);
 	world->sessions_n = 2 + world_below(world, WORLD_SESSIONS - 1);
 	for (int i = 0; i < world->sessions_n; i++)
 		session_start(world, &world->sessions[i]);

@@ -100,6 +100,7 @@ struct world {
 	bool punctual;    /* timers run when they are due */
 	bool inside_core; /* hooks may not call back */
 	bool verify_grants;
+	int busy; /* of 1000 steps, how many are the programs' */
 	int loss; /* of 1000 steps, how many break a connection */
 	int budget;
 	struct sim_lock locks[WORLD_LOCKS];
@@ -152,6 +153,7 @@ void program_tidy(struct session *session, bool all);
 
 /* sim_check.c */
 void check_world(struct world *world);
+bool owner_has_more(const struct handle *handle); /* of this lock */
 void check_token(struct handle *handle, bool adopted);
 void check_loss(const struct handle *handle);
 void check_end(struct world *world);

@@ -26,7 +26,7 @@
 #define SANITIZED 0
 #endif
 
-enum { STEPS = 90, QUIET_TURNS = 4000 };
+enum { QUIET_TURNS = 4000 };
 #define QUIET_NS (INT64_C(200) * 1000 * NS_PER_MS)
 
 /* ---- Time ---------------------------------------------------------------------------------------*/
@@ -110,9 +110,9 @@ static void step(struct world *world) {
 	reopen_if_closed(world, session);
 	if (choice < world->loss)
 		trouble(world, session);
-	else if (choice < 330)
+	else if (choice < world->busy)
 		program_step(session);
-	else if (choice < 560)
+	else if (choice < world->busy + (800 - world->busy) / 2)
 		session_execute(session);
 	else if (choice < 800)
 		session_deliver(session);
@@ -199,7 +199,8 @@ static void come_to_rest(struct world *world) {
 
 static void run_sequence(struct world *world, uint64_t seed, bool trace) {
 	world_open(world, seed, trace);
-	for (world->step = 0; world->step < STEPS; world->step++)
+	int steps = 40 + world_below(world, world_chance(world, 100) ? 800 : 250);
+	for (world->step = 0; world->step < steps; world->step++)
 		step(world);
 	heal(world);
 	come_to_rest(world);
