@@ -23,6 +23,13 @@ struct dialect_session {
 	int64_t bury_ms;
 };
 
+/* Who a session is, for people who look at locks. Texts are NUL-terminated and may be empty. */
+struct session_record {
+	const char *user, *host, *command, *note;
+	int32_t pid;
+	int64_t since_ms; /* Unix time by the session's own clock */
+};
+
 struct dialect {
 	const char *name;
 	/* Append the RESP bytes of `op` on lock `name` to `out`: EVALSHA, or EVAL with `full_text`.
@@ -44,6 +51,11 @@ struct dialect {
 	        const struct dialect_session *session, char mode, uint64_t attempt, char ret_id[LOCK_ID_MAX]);
 	/* Is `id` one that hold_id could have made? */
 	bool (*check_id)(const char *id);
+	/* Write (or write again) the session's record, which lasts `ttl_ms`. One script call, as encode. */
+	int (*encode_record)(const struct dialect_session *session, const struct session_record *record,
+	        int64_t ttl_ms, bool full_text, struct buf *out);
+	/* Remove it. One plain command. */
+	int (*encode_record_end)(const struct dialect_session *session, struct buf *out);
 };
 
 extern const struct dialect snecki_native;

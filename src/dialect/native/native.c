@@ -374,4 +374,6 @@ const struct dialect snecki_native = {
 	.read_note = read_note,
 	.hold_id = hold_id,
 	.check_id = check_id,
+	.encode_record = snecki_native_encode_record,
+	.encode_record_end = snecki_native_encode_record_end,
 };

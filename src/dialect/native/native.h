@@ -26,6 +26,11 @@ void snecki_native_attempt(const char *session, uint64_t counter, char ret_text[
  * does not fit. */
 bool snecki_native_number(const char *text, size_t len, unsigned base, uint64_t *ret);
 
+/* native_look.c */
+int snecki_native_encode_record(const struct dialect_session *session, const struct session_record *record,
+        int64_t ttl_ms, bool full_text, struct buf *out);
+int snecki_native_encode_record_end(const struct dialect_session *session, struct buf *out);
+
 void snecki_native_decode(const struct dialect_session *session, const struct lock_op *op,
         const struct redisReply *reply, struct lock_outcome *ret, struct sneck_error *reterr);
 

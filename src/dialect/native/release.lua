@@ -31,7 +31,7 @@ if not last then
 end
 raise_token(used)
 if removed == 1 and mode == 'W' then
-	writer_left()
+	held = writer_left()
 end
 
 -- Anybody waits, or the first holder is dead. Else other readers hold on, and there is no more to do.

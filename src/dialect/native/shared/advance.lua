@@ -9,6 +9,7 @@ local function drop_dead_holders()
 		return
 	end
 	call('ZREM', key, unpack(dead))
+	held = nil
 	budget = budget - #dead
 	if held_as(dead) == 'W' then
 		writer_left()

@@ -83,11 +83,13 @@ local function held_as(holders)
 end
 
 -- Readers who were let in by a writer stay after it: what follows is a phase of its own, else those
--- who join them would share a writer's token.
+-- who join them would share a writer's token. Returns what held_as says.
 local function writer_left()
-	if held_as(some_holders()) == 'R' then
+	local left = held_as(some_holders())
+	if left == 'R' then
 		take_token()
 	end
+	return left
 end
 
 local function drop_hold(member)
