@@ -247,7 +247,8 @@ static uint64_t signal_bits(struct cli *cli, const char *field) {
 	const char *found = strstr(cli_out(cli), field);
 
 	assert_non_null(found);
-	return strtoull(found + strlen(field), NULL, 16);
+	/* Those above 31 are glibc's own: it sets them as a program gets threads. */
+	return strtoull(found + strlen(field), NULL, 16) & 0x7fffffff;
 }
 
 static void test_signals_are_as_before(void **state) {
