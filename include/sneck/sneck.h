@@ -114,9 +114,15 @@ typedef struct sneck_client_options {
 	uint32_t log_level;  /* most verbose level wanted; 0: WARN */
 	sneck_log_fn log_fn; /* NULL: silent */
 	void *log_ctx;
+	/* Who this session is, shown to people who look at its locks. When any of them is set, the client
+	 * keeps a record on the server from its first acquire to its close; without, none. Longer texts
+	 * are cut (63, 255 and 127 bytes). Put no secrets here: whoever sees the locks sees the record. */
+	const char *who_user;
+	const char *who_command;
+	const char *note;
 } sneck_client_options;
 #define SNECK_CLIENT_OPTIONS_INIT \
-	{ sizeof(sneck_client_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+	{ sizeof(sneck_client_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
 enum {
 	SNECK_OPEN_CONNECT = 1u << 0,       /* connect now, and fail if that fails */

@@ -135,6 +135,7 @@ static void turn(sneck_client *client) {
 
 	snecki_client_run_deferred(client);
 	int64_t due_ns = run_timers(client);
+	snecki_record_run(client, &due_ns);
 	pfds[0] = (struct pollfd){ .fd = client->wake_fd, .events = POLLIN };
 	int conn_n = snecki_conn_bg_prepare(client->conn, pfds + 1, &due_ns);
 	int sub_n = snecki_sub_bg_prepare(client->sub, pfds + 1 + conn_n, &due_ns);

@@ -203,6 +203,7 @@ static void on_send(void *ctx, struct lock_call *call, const char *name, size_t 
 	carried->req.done = request_done;
 	carried->req.parker = client->current;
 	snecki_list_append(&client->outbox, &carried->node);
+	snecki_record_begin(client);
 	if (!client->subscribed_once && (call->op.queue || call->op.kind == OP_RENEW)) {
 		/* From now on there are messages worth hearing. */
 		client->subscribed_once = true;
@@ -235,6 +236,7 @@ static void unlock_quietly(sneck_client *client) {
 		client->background_due_ns = due_ns; /* nobody else needs to tell it */
 	take_list(&client->outbox, &batch);
 	bool any = !snecki_list_empty(&batch);
+	bool record = any && snecki_record_take(client);
 	if (any)
 		pthread_mutex_lock(&client->send_mutex);
 	pthread_mutex_unlock(&client->mutex);
@@ -248,6 +250,8 @@ static void unlock_quietly(sneck_client *client) {
 		submit(carried);
 	}
 	pthread_mutex_unlock(&client->send_mutex);
+	if (record) /* behind the first lock that is asked for, which does not wait for it */
+		snecki_record_write(client);
 }
 
 void snecki_client_wake_done(void *ctx) {

@@ -212,6 +212,7 @@ static void free_client(sneck_client *client) {
 	if (client->server.path != client->url.path)
 		free(client->server.path);
 	snecki_url_done(&client->url);
+	snecki_record_done(client);
 	free(client->name_space);
 	free(client->log.ctx);
 	free(client);
@@ -229,6 +230,7 @@ static int build(
 	if (client->event_fd < 0 || client->wake_fd < 0)
 		return snecki_err_sys(reterr, SNECK_ESYS, errno, "cannot make an eventfd");
 	set_options(client, options);
+	snecki_record_init(client, options);
 	if (!client->name_space || set_log(client, options) < 0)
 		return snecki_err(reterr, SNECK_ENOMEM, "out of memory");
 	r = make_fork_page(client);
@@ -389,8 +391,9 @@ static void say_goodbye(sneck_client *client) {
 	atomic_store(&client->closing, true);
 	snecki_core_close(client->core, snecki_now_ns());
 	snecki_client_unlock(client);
+	snecki_record_end(client); /* behind the releases: a holder is known to the end */
 	pthread_mutex_lock(&client->mutex);
-	while (!snecki_core_idle(client->core) && client->down.code == 0)
+	while ((!snecki_core_idle(client->core) || client->record.busy) && client->down.code == 0)
 		if (!snecki_client_await_change(client, deadline_ns))
 			break;
 	/* Calls of other threads have been ended; they need no more than to get out. One that had not

@@ -65,6 +65,24 @@ struct thread_slot {
 	struct list node;
 };
 
+/* The session's record on the server: who we are, for people who look at locks. `wanted` and the
+ * texts are constant after open; the rest is under the client's mutex, except `req`, `full_text` and
+ * `deleting`, which belong to whoever has made it busy. */
+struct record {
+	bool wanted;
+	bool begun;  /* something was asked of the server: the record has its reason */
+	bool unsent; /* begun just now: whoever unlocks writes it */
+	bool busy;   /* the request is in line */
+	bool ending; /* the client closes: remove it */
+	bool full_text, deleting;
+	uint32_t ttl_ms, refresh_ms;
+	int64_t due_ns;
+	int64_t since_ms;
+	int32_t pid;
+	char user[64], host[64], command[256], note[128];
+	struct req req;
+};
+
 struct sneck_client {
 	struct url url;    /* as given */
 	struct url server; /* where to connect: `url`, or the private server's socket */
@@ -103,6 +121,7 @@ struct sneck_client {
 
 	struct conn *conn;
 	struct sub *sub;
+	struct record record;
 	pthread_t background;
 	int wake_fd;
 	int64_t background_due_ns; /* when the background thread will look at the timers; under mutex */
@@ -159,6 +178,18 @@ void snecki_print_name(char *out, size_t size, const void *bytes, size_t len);
 /* Fills `reterr` from a finished wish; returns its code. */
 int snecki_wish_error(sneck_client *client, const struct lock_wish *wish, const void *name, size_t name_len,
         int64_t wait_ms, sneck_error *reterr);
+
+/* record.c */
+void snecki_record_init(sneck_client *client, const sneck_client_options *options);
+void snecki_record_done(sneck_client *client);
+void snecki_record_begin(sneck_client *client); /* locked: a lock is asked for */
+/* Locked. True: the caller writes it, once everything is unlocked. */
+bool snecki_record_take(sneck_client *client);
+void snecki_record_write(sneck_client *client);
+/* Thread: background. Writes it again when that is due; lowers `*due_ns` to the next time. */
+void snecki_record_run(sneck_client *client, int64_t *due_ns);
+/* Unlocked: the client closes. `busy` turns false when the server has heard of it. */
+void snecki_record_end(sneck_client *client);
 
 /* threads.c */
 int snecki_client_threads_begin(sneck_client *client);
