@@ -64,6 +64,13 @@ bool snecki_grant_writes(const struct lock_grant *grant) {
 	return grant->mode == 'W' || upgrades(grant) || grant->conv == CONV_UP_CANCEL;
 }
 
+bool snecki_entry_writes(const struct lock_entry *entry) {
+	LIST_EACH (g, &entry->grants)
+		if (snecki_grant_writes(LIST_ITEM(g, struct lock_grant, in_entry)))
+			return true;
+	return false;
+}
+
 static bool upgrade_under_way(const struct lock_entry *entry) {
 	LIST_EACH (g, &entry->grants)
 		if (upgrades(LIST_ITEM(g, struct lock_grant, in_entry)))
@@ -161,7 +168,7 @@ void snecki_core_upgrade(struct lock_core *core, struct lock_wish *wish, int64_t
 void snecki_conv_granted(struct lock_core *core, struct lock_grant *grant, int64_t now_ns) {
 	bool given_up = grant->conv == CONV_UP_CANCEL;
 
-	snecki_grant_tell_siblings(grant, grant->server_token, false);
+	snecki_grant_tell_siblings(grant, grant->server_token);
 	snecki_grant_rename(core, grant);
 	grant->mode = 'W';
 	grant->wanted = false;
@@ -215,10 +222,8 @@ static void upgrade_anew(struct lock_core *core, struct lock_grant *grant, int64
 	uint64_t dead = grant->conv_attempt;
 
 	snecki_grant_end_conv(core, grant);
-	if (snecki_grant_unaccounted(grant, dead)) {
-		snecki_grant_unbury(grant, dead);
-		snecki_grant_abandon(core, grant->entry, 'W', dead, now_ns);
-	}
+	if (snecki_grant_unaccounted(grant, dead))
+		snecki_grant_abandon(core, grant, 'W', dead, now_ns);
 	grant->early = false;
 	snecki_grant_begin_conv(core, grant, CONV_UP_ASKED);
 	snecki_conv_send(core, grant, now_ns);
@@ -387,7 +392,7 @@ static void on_downgrade(struct lock_core *core, struct lock_grant *grant, const
 		grant->wanted = outcome->wanted;
 		grant->token = outcome->token;
 		grant->server_token = outcome->token;
-		snecki_grant_tell_siblings(grant, outcome->token, true);
+		snecki_grant_tell_siblings(grant, outcome->token);
 		snecki_lease_confirm(core, grant, outcome, call->op.lease_ms, sent_ns, now_ns);
 		LIST_EACH (h, &grant->holds)
 			LIST_ITEM(h, struct lock_hold, in_grant)->token = grant->token;
@@ -434,6 +439,8 @@ static void fill_conv(struct lock_core *core, struct lock_grant *grant, struct l
 		call->op.shrink_expiry = grant->wish != NULL;
 		if (grant->wish)
 			call->op.lease_ms = grant->wish->lease_ms;
+		if (grant->longest_ms < call->op.lease_ms)
+			grant->longest_ms = call->op.lease_ms;
 		core->config.hooks->own_id(
 		        core->config.ctx, grant->mode, grant->attempt, call->op.foreign_id);
 		return;

@@ -70,8 +70,7 @@ static void abandon_split(struct lock_core *core, struct lock_grant *grant, int6
 	uint64_t attempt = grant->conv_attempt;
 
 	snecki_grant_end_conv(core, grant);
-	snecki_grant_unbury(grant, attempt);
-	snecki_grant_abandon(core, grant->entry, grant->mode, attempt, now_ns);
+	snecki_grant_abandon(core, grant, grant->mode, attempt, now_ns);
 }
 
 /* The program gave it up meanwhile: the hold stays ours, whatever its attempt is called. */

@@ -279,8 +279,8 @@ void snecki_grant_leave_longer(struct lock_core *core, struct lock_grant *grant,
 
 	if (grant->longest_ms > linger_ms)
 		linger_ms = grant->longest_ms;
-	if (grant->bury_n && linger_ms < BURY_MS)
-		linger_ms = BURY_MS;
+	if (grant->may_be_late)
+		linger_ms += BURY_MS;
 	grant->leave_until_ns = now_ns + linger_ms * NS_PER_MS + LEAVE_EXTRA_NS;
 }
 
@@ -312,11 +312,14 @@ void snecki_grant_leave(
 }
 
 void snecki_grant_abandon(
-        struct lock_core *core, struct lock_entry *entry, char mode, uint64_t attempt, int64_t now_ns) {
-	struct lock_grant *grave = new_grant(core, entry, mode, core->config.wait_lease_ms, attempt);
+        struct lock_core *core, struct lock_grant *grant, char mode, uint64_t attempt, int64_t now_ns) {
+	struct lock_grant *grave = new_grant(core, grant->entry, mode, grant->longest_ms, attempt);
 
+	snecki_grant_unbury(grant, attempt);
 	if (!grave)
 		return; /* out of memory: what it may hold ends with its lease */
+	grave->longest_ms = grant->longest_ms;
+	grave->may_be_late = true;
 	snecki_grant_bury(grave, attempt);
 	snecki_grant_leave(core, grave, NULL, now_ns);
 }

@@ -10,7 +10,8 @@ enum {
 	HANDOVER_MAX = 16,     /* times a wanted lock is passed on within the session */
 	HANDOVER_NS = 5000000, /* and for how long */
 	RENEW_INFLIGHT_MAX = 256,
-	RETRY_NS = 100000000, /* "not now" from the server: ask again after this */
+	RETRY_NS = 100000000,       /* "not now" from the server: ask again after this */
+	LINK_RETRY_NS = 1000000000, /* no link: its return is an event, so this hardly matters */
 	LEAVE_EXTRA_NS = 1000000000,
 	BURY_MS = 60000 /* how long a request may be late */
 };
@@ -65,6 +66,7 @@ struct lock_grant {
 	bool keep_old;           /* CONV_DETACH: other holds stay on the old attempt */
 	bool queue_flag;         /* the ask may join the queue */
 	bool vouched;            /* asked for beside others of this session, past the queue */
+	bool may_be_late;        /* a request of it went unanswered, and may still run */
 	bool beside;             /* another grant of this session may hold beside it, and move the token */
 	bool prefer;
 	uint64_t attempt;
@@ -101,6 +103,7 @@ struct lock_entry {
 	struct lock_grant *pending; /* the shared grant that is asked for or queued, or NULL */
 	size_t calls;               /* in flight; they keep the entry alive */
 	bool advancing;             /* an OP_ADVANCE is in flight */
+	uint64_t token_used;        /* the highest that anybody here was given */
 	bool local_holder;          /* the last refusal came from this session itself */
 	char holder[LOCK_HOLDER_MAX];
 	char holder_mode;
@@ -146,7 +149,7 @@ void snecki_grant_unbury(struct lock_grant *grant, uint64_t attempt); /* it is n
 bool snecki_grant_unaccounted(const struct lock_grant *grant, uint64_t attempt);
 /* Bury an attempt that the grant leaves behind while it lives on itself. */
 void snecki_grant_abandon(
-        struct lock_core *core, struct lock_entry *entry, char mode, uint64_t attempt, int64_t now_ns);
+        struct lock_core *core, struct lock_grant *grant, char mode, uint64_t attempt, int64_t now_ns);
 /* NULL: out of memory; the caller's state is unchanged. */
 struct lock_call *snecki_call_new(
         struct lock_core *core, struct lock_entry *entry, struct lock_grant *grant, enum lock_op_kind kind);
@@ -159,7 +162,7 @@ void snecki_grant_send_leave(struct lock_core *core, struct lock_grant *grant, i
 void snecki_grant_advance(struct lock_core *core, struct lock_entry *entry);
 size_t snecki_grant_own_list(struct lock_grant *asking, uint64_t owner, uint64_t *own);
 void snecki_grant_leave_longer(struct lock_core *core, struct lock_grant *grant, int64_t now_ns);
-void snecki_grant_tell_siblings(struct lock_grant *grant, uint64_t token, bool holds_too); /* reply.c */
+void snecki_grant_tell_siblings(struct lock_grant *grant, uint64_t token); /* reply.c */
 
 /* lease.c: how long, and what becomes of the holds */
 int64_t snecki_margin_ms(int64_t lease_ms);
@@ -215,6 +218,7 @@ bool snecki_others_hold(const struct lock_entry *entry, uint64_t owner);
 static inline bool snecki_grant_named(const struct lock_grant *grant) {
 	return grant->conv == CONV_NONE || grant->conv == CONV_UP_LOCAL;
 }
+bool snecki_entry_writes(const struct lock_entry *entry); /* some grant of it does */
 bool snecki_grant_writes(const struct lock_grant *grant);
 void snecki_conv_upgrade(struct lock_core *core, struct lock_wish *wish, int64_t now_ns);
 

@@ -28,6 +28,8 @@ void snecki_hold_attach(struct lock_core *core, struct lock_grant *grant, struct
 	hold->mode = wish->mode;
 	hold->lease_ms = wish->lease_ms;
 	hold->token = token;
+	if (token > grant->entry->token_used)
+		grant->entry->token_used = token;
 	hold->state = grant->suspect ? HOLD_SUSPECT : HOLD_HELD;
 	hold->fixed_until_ns = NS_NEVER;
 	if (wish->fixed && first && grant->private_)
@@ -157,19 +159,12 @@ static bool serve_writer(
 	return true;
 }
 
-static bool any_writes(const struct lock_entry *entry) {
-	LIST_EACH (g, &entry->grants)
-		if (snecki_grant_writes(LIST_ITEM(g, struct lock_grant, in_entry)))
-			return true;
-	return false;
-}
-
 static bool serve_reader(
         struct lock_core *core, struct lock_grant *grant, struct lock_wish *wish, int64_t now_ns) {
 	if (grant->mode != 'R')
 		return false;
 	if (!grant->fresh) {
-		if (grant->wanted || grant->beside || any_writes(grant->entry))
+		if (grant->wanted || grant->beside || snecki_entry_writes(grant->entry))
 			return false; /* the door is closed: another session, or an owner here, is to write */
 		if (grant->suspect || !long_enough(grant, wish, now_ns)) {
 			renew_before_use(core, grant, wish, now_ns);
@@ -386,6 +381,19 @@ void snecki_core_adopt(
 
 /* ---- Answers ------------------------------------------------------------------------------------*/
 
+/* Re-entry keeps the number. The server's may be older (the lock was passed on here, which it will hear
+ * with the release), or that of a writer here who still waits for this owner. */
+static uint64_t private_token(const struct lock_grant *grant, int64_t now_ns) {
+	const struct lock_entry *entry = grant->entry;
+	const struct lock_hold *outer = find_hold(entry, grant->wish->owner, 'W', now_ns);
+
+	if (!outer)
+		outer = find_hold(entry, grant->wish->owner, 'R', now_ns);
+	if (outer)
+		return outer->token;
+	return grant->vouched && entry->token_used > grant->token ? entry->token_used : grant->token;
+}
+
 void snecki_queue_granted(struct lock_core *core, struct lock_grant *grant, int64_t now_ns) {
 	struct lock_entry *entry = grant->entry;
 
@@ -393,12 +401,7 @@ void snecki_queue_granted(struct lock_core *core, struct lock_grant *grant, int6
 		entry->pending = NULL;
 	if (grant->private_ && grant->wish) {
 		struct lock_wish *wish = grant->wish;
-		/* Re-entry keeps the number. The server's may be older (the lock was passed on here), or that
-		 * of a writer here who still waits for this owner. */
-		const struct lock_hold *outer = find_hold(entry, wish->owner, 'W', now_ns);
-		if (!outer)
-			outer = find_hold(entry, wish->owner, 'R', now_ns);
-		serve(core, grant, wish, outer ? outer->token : grant->token, now_ns);
+		serve(core, grant, wish, private_token(grant, now_ns), now_ns);
 	}
 	snecki_lease_arm(core, grant);
 	/* A shared grant is given to the queue by the pump that ends every event. */

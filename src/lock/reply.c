@@ -180,17 +180,19 @@ static void on_ask(struct lock_core *core, struct lock_grant *grant, const struc
 
 /* Another grant of this session on the same lock has moved the last token: a writer who reported the
  * numbers it used, or who left its own readers to a phase of theirs. Those who read on do so under the
- * new number; not if it is a new writer's, who may still be waiting for them. Not for a grant with a copy of
+ * new number, once nobody here is to write under it. Not for a grant with a copy of
  * its request under way: only the old number tells a hold that went on from one that such a copy brought
  * back. */
-void snecki_grant_tell_siblings(struct lock_grant *grant, uint64_t token, bool holds_too) {
+void snecki_grant_tell_siblings(struct lock_grant *grant, uint64_t token) {
+	bool writes = snecki_entry_writes(grant->entry);
+
 	LIST_EACH (g, &grant->entry->grants) {
 		struct lock_grant *other = LIST_ITEM(g, struct lock_grant, in_entry);
 		if (other == grant || other->state != GRANT_HELD || other->bury_n ||
 		        token <= other->server_token)
 			continue;
 		other->server_token = token;
-		if (other->mode != 'R' || !holds_too)
+		if (other->mode != 'R' || writes)
 			continue;
 		other->token = token;
 		LIST_EACH (h, &other->holds)
@@ -210,7 +212,7 @@ static bool token_fits(
 	if (outcome->token != expected)
 		return false;
 	grant->server_token = expected;
-	snecki_grant_tell_siblings(grant, expected, true);
+	snecki_grant_tell_siblings(grant, expected);
 	return true;
 }
 
@@ -386,12 +388,12 @@ static void on_leave(struct lock_core *core, struct lock_grant *grant, const str
 		if (ticket && !outcome->retry)
 			snecki_wish_finish(core, ticket,
 			        outcome->code == SNECK_ECONN ? SNECK_EUNKNOWN : outcome->code, detail);
-		grant->retry_at_ns = now_ns + RETRY_NS;
+		grant->retry_at_ns = now_ns + (outcome->code == SNECK_ECONN ? LINK_RETRY_NS : RETRY_NS);
 		snecki_lease_arm(core, grant);
 		return;
 	}
 	if (outcome->status == LOCK_DONE)
-		snecki_grant_tell_siblings(grant, outcome->token, true);
+		snecki_grant_tell_siblings(grant, outcome->token);
 	if (ticket)
 		snecki_wish_finish(core, ticket, release_code(grant, outcome), NULL);
 	if (call->op.bury_n < grant->bury_n) {
@@ -463,8 +465,11 @@ void snecki_core_reply(struct lock_core *core, struct lock_call *call, const str
 	}
 	if (grant && outcome->status == LOCK_UNKNOWN && may_create(call->op.kind))
 		snecki_grant_bury(grant, call->op.attempt);
-	if (grant && outcome->status == LOCK_UNKNOWN && grant->state == GRANT_LEAVING)
-		snecki_grant_leave_longer(core, grant, now_ns); /* it may have run only just now */
+	if (grant && outcome->status == LOCK_UNKNOWN) {
+		grant->may_be_late = true;
+		if (grant->state == GRANT_LEAVING)
+			snecki_grant_leave_longer(core, grant, now_ns);
+	}
 	snecki_lease_clock(core, outcome, sent_ns, now_ns);
 	if (outcome->more)
 		snecki_grant_advance(core, entry);
