@@ -66,7 +66,9 @@ static void test_a_granted_upgrade_has_at_least_its_waiter_lease(void **state) {
 	op.lease_ms = 1000;
 	expect(LOCK_GRANTED, native_run(&A, &op));
 	expect(LOCK_GRANTED, acquire(&B, 'R', 1));
-	expect(LOCK_WAITING, upgrade(&A, 2, 1));
+	struct lock_outcome waiting = expect(LOCK_WAITING, upgrade(&A, 2, 1));
+	assert_int_equal(
+	        native_score("uA.2.1"), INT64_C(-8000000000000000) + waiting.server_us / 1000); /* since */
 	int64_t wait_until = native_score("lA.2.1") - INT64_C(100000000000000);
 	expect(LOCK_DONE, release(&B, 'R', 1));
 	assert_int_equal(native_score("WA.2"), wait_until);

@@ -245,6 +245,29 @@ static void test_preferred_waiters_come_first(void **state) {
 	assert_state("wD.1 rB.1 WC.1 lB.1 lD.1");
 }
 
+/* A place says since when; the order is that of coming, also within one millisecond and when the clock
+ * has stepped back. */
+static void test_a_place_says_since_when(void **state) {
+	(void)state;
+	const int64_t plain = INT64_C(-4000000000000000), preferred = INT64_C(-6000000000000000);
+	struct lock_op prefer = native_op(OP_ACQUIRE, 'W', 1);
+	prefer.prefer = true;
+	expect(LOCK_GRANTED, acquire(&A, 'W', 1));
+	struct lock_outcome b = expect(LOCK_WAITING, acquire(&B, 'R', 1));
+	assert_int_equal(native_score("rB.1"), plain + b.server_us / 1000);
+	struct lock_outcome c = expect(LOCK_WAITING, native_run(&C, &prefer));
+	assert_int_equal(native_score("wC.1"), preferred + c.server_us / 1000);
+	expect(LOCK_WAITING, beat(&B, 'R', 1));
+	assert_int_equal(native_score("rB.1"), plain + b.server_us / 1000); /* a beat moves nobody */
+
+	int64_t ahead = plain + native_now_ms() + 3600000;
+	native_do("ZADD " KEY " XX %lld rB.1", (long long)ahead);
+	assert_int_equal(expect(LOCK_WAITING, acquire(&D, 'W', 1)).ahead, 2);
+	assert_int_equal(native_score("wD.1"), ahead + 1);
+	expect(LOCK_WAITING, acquire(&D, 'W', 2));
+	assert_int_equal(native_score("wD.2"), ahead + 2);
+}
+
 static void test_beat_keeps_a_place(void **state) {
 	(void)state;
 	native_listen();
@@ -454,6 +477,7 @@ int main(void) {
 		NATIVE_TEST(test_hands_over_in_order),
 		NATIVE_TEST(test_readers_behind_a_writer_wait_for_it),
 		NATIVE_TEST(test_preferred_waiters_come_first),
+		NATIVE_TEST(test_a_place_says_since_when),
 		NATIVE_TEST(test_beat_keeps_a_place),
 		NATIVE_TEST(test_beat_finds_the_holder_dead),
 		NATIVE_TEST(test_beat_takes_what_is_free_without_a_message),

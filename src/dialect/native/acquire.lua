@@ -100,13 +100,15 @@ local function may_take()
 	return may_reenter(holders)
 end
 
+-- Its place, which also says since when it waits: a clock that has stepped back changes no order.
 local function ticket()
 	local from, to = '-4000000000000000', '(0'
 	if class == 'p' then
 		from, to = '-6000000000000000', '(-5000000000000000'
 	end
 	local tail = call('ZRANGE', key, to, from, 'BYSCORE', 'REV', 'LIMIT', '0', '1', 'WITHSCORES')[2]
-	return digits((tonumber(tail) or tonumber(from)) + 1)
+	local place = tonumber(from) + now
+	return digits(tail and math.max(tonumber(tail) + 1, place) or place)
 end
 
 if string.byte(first) == 120 or string.byte(first) == 98 then

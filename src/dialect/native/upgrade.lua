@@ -48,4 +48,4 @@ elseif not more and upgrade_is_alone(reader, attempt) then
 elseif not queue then
 	return reply_blocked('busy', 0)
 end
-return join(UPGRADER, waiter)
+return join(digits(tonumber(UPGRADER) + now), waiter)

@@ -4,7 +4,7 @@ local call = redis.call
 -- Scores of the kinds, each offset by a deadline in milliseconds: holders below WAIT_LEASE.
 local WAIT_LEASE, GRAVE, BROKEN = 1e14, 2e14, 3e14
 local HOLDERS_END = '(100000000000000'
-local UPGRADER = '-8000000000000000'
+local UPGRADER, UPGRADER_END = '-8000000000000000', '(-6000000000000000'
 -- A writer shares the lock with at most this many holders, all let in by its own session. So one
 -- look at this many and one more tells whether a writer is among the holders.
 local BESIDE_WRITER = 16
