@@ -216,7 +216,7 @@ static void test_never_a_second_server(void **state) {
 	int64_t begin_ms = test_now_ms();
 	assert_int_equal(ensure_within(f, 150), SNECK_ECONN);
 	assert_non_null(strstr(f->error.text, "does not answer"));
-	assert_in_range(test_now_ms() - begin_ms, 100, 2000);
+	assert_in_range(test_now_ms() - begin_ms, 100, 9000); /* by itself, however busy the machine is */
 	kill(pid, SIGCONT);
 	assert_int_equal(ensure(f), 0);
 	run_id(f, second);
