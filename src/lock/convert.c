@@ -39,13 +39,11 @@ void snecki_conv_lost(struct lock_core *core, struct lock_grant *grant, const st
 
 /* ---- Upgrade ------------------------------------------------------------------------------------*/
 
-/* Does another owner of this session hold the lock, or may the server have let it in beside us? */
+/* Does another owner of this session hold the lock? */
 bool snecki_others_hold(const struct lock_entry *entry, uint64_t owner) {
 	LIST_EACH (g, &entry->grants) {
 		const struct lock_grant *grant = LIST_ITEM(g, struct lock_grant, in_entry);
-		if (grant->vouched && grant->state != GRANT_HELD && grant->wish &&
-		        grant->wish->owner != owner)
-			return true;
+
 		LIST_EACH (h, &grant->holds)
 			if (LIST_ITEM(h, struct lock_hold, in_grant)->owner != owner)
 				return true;
@@ -91,6 +89,29 @@ static uint64_t renumber(struct lock_entry *entry, uint64_t token) {
 	return token;
 }
 
+/* An upgrade is being withdrawn, or a writer turns reader: the numbers of another upgrade would get
+ * between theirs. */
+static bool converts(const struct lock_entry *entry) {
+	LIST_EACH (g, &entry->grants) {
+		const struct lock_grant *grant = LIST_ITEM(g, struct lock_grant, in_entry);
+		if (grant->conv == CONV_UP_CANCEL || grant->conv == CONV_DOWN)
+			return true;
+	}
+	return false;
+}
+
+void snecki_conv_start_later(struct lock_core *core, struct lock_entry *entry, int64_t now_ns) {
+	size_t n = 0;
+
+	LIST_EACH (at, &entry->later)
+		n++;
+	for (; n > 0 && !converts(entry); n--) { /* each once: it may have to wait again */
+		struct lock_wish *wish = LIST_ITEM(entry->later.next, struct lock_wish, node);
+		snecki_list_remove(&wish->node);
+		snecki_queue_again(core, entry, wish, now_ns);
+	}
+}
+
 static void upgrade_done(struct lock_core *core, struct lock_grant *grant, int64_t now_ns) {
 	struct lock_wish *wish = grant->wish;
 
@@ -119,9 +140,13 @@ void snecki_conv_upgrade(struct lock_core *core, struct lock_wish *wish, int64_t
 		snecki_wish_refuse(core, wish, SNECK_EDEADLK);
 		return;
 	}
-	if (grant->conv != CONV_NONE || grant->wish) { /* a conversion of this grant is unanswered */
-		snecki_wish_finish(
-		        core, wish, SNECK_EBUSY, "another conversion of this hold is under way; try again");
+	if (grant->conv != CONV_NONE || grant->wish || converts(entry)) {
+		wish->grant = NULL;
+		if (wish->nowait)
+			snecki_wish_finish(
+			        core, wish, SNECK_EBUSY, "another conversion is under way; try again");
+		else
+			snecki_list_append(&entry->later, &wish->node);
 		return;
 	}
 	if (wish->nowait && snecki_others_hold(entry, wish->owner)) {

@@ -71,12 +71,14 @@ struct lock_entry *snecki_entry_get(struct lock_core *core, const void *name, si
 	entry->name_len = name_len;
 	snecki_list_init(&entry->grants);
 	snecki_list_init(&entry->queue);
+	snecki_list_init(&entry->later);
 	snecki_map_insert(&core->entries, &entry->by_name, entry->name, name_len);
 	return entry;
 }
 
 void snecki_entry_settle(struct lock_core *core, struct lock_entry *entry) {
-	if (entry->calls || !snecki_list_empty(&entry->grants) || !snecki_list_empty(&entry->queue))
+	if (entry->calls || !snecki_list_empty(&entry->grants) || !snecki_list_empty(&entry->queue) ||
+	        !snecki_list_empty(&entry->later))
 		return;
 	snecki_map_remove(&core->entries, &entry->by_name);
 	free(entry);

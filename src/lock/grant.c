@@ -156,48 +156,50 @@ void snecki_call_send(struct lock_core *core, struct lock_call *call) {
 	core->config.hooks->send(core->config.ctx, call, call->entry->name, call->entry->name_len);
 }
 
-/* May the owner's ask for `mode` pass this grant? To read, it is enough to hold in it; to write, nobody
- * else may. */
-static bool owner_passes(const struct lock_grant *grant, uint64_t owner, char mode) {
-	bool holds = false, shares = grant->wish && grant->wish->owner != owner;
-
-	LIST_EACH (h, &grant->holds) {
-		bool own = LIST_ITEM(h, struct lock_hold, in_grant)->owner == owner;
-		holds = holds || own;
-		shares = shares || !own;
-	}
-	return holds && (mode == 'R' || !shares);
+static bool owner_holds(const struct lock_grant *grant, uint64_t owner) {
+	LIST_EACH (h, &grant->holds)
+		if (LIST_ITEM(h, struct lock_hold, in_grant)->owner == owner)
+			return true;
+	return false;
 }
 
-bool snecki_call_wanted(const struct lock_call *call) {
-	const struct lock_grant *grant = call->grant;
-	bool converting = grant && grant->state == GRANT_HELD && grant->conv_attempt == call->op.attempt;
+static bool holds_alone(const struct lock_grant *grant, uint64_t owner) {
+	LIST_EACH (h, &grant->holds)
+		if (LIST_ITEM(h, struct lock_hold, in_grant)->owner != owner)
+			return false;
+	return !grant->wish || grant->wish->owner == owner;
+}
 
-	switch (call->op.kind) {
-	case OP_ACQUIRE:
-		return grant && grant->state == GRANT_ASKED;
-	case OP_UPGRADE:
-		return converting && grant->conv == CONV_UP_ASKED;
-	case OP_DOWNGRADE:
-		return converting && grant->conv == CONV_DOWN;
-	case OP_RENAME:
-		return (grant && grant->state == GRANT_ASKED) || (converting && grant->conv == CONV_DETACH);
-	default: /* creates nothing */
+/* Re-entry to read: a writer of this session beside what the owner holds is one that waits for it. To
+ * write: only what is the owner's alone. */
+static bool stands_aside(const struct lock_grant *grant, const struct lock_grant *asking, uint64_t owner) {
+	if (owner == 0 || asking->mode == 'R')
 		return true;
-	}
+	return owner_holds(grant, owner) && holds_alone(grant, owner);
 }
 
-/* The session's other held attempts: those that do not stand in the way of `owner` (0: all). While a
- * conversion is unanswered either name may be the one that the server knows. What is being detached will not
- * be ours, so nobody vouches for it. */
+static bool reenters(const struct lock_grant *asking, uint64_t owner) {
+	LIST_EACH (g, &asking->entry->grants) {
+		const struct lock_grant *grant = LIST_ITEM(g, struct lock_grant, in_entry);
+		if (grant != asking && grant->state == GRANT_HELD && owner_holds(grant, owner))
+			return true;
+	}
+	return false;
+}
+
+/* The session's other held attempts that do not stand in the way of `owner` (0: of the session's
+ * upgrader). While a conversion is unanswered either name may be the one that the server knows. What is
+ * being detached will not be ours, so nobody vouches for it. */
 size_t snecki_grant_own_list(struct lock_grant *asking, uint64_t owner, uint64_t *own) {
 	size_t n = 0;
 
+	if (owner != 0 && !reenters(asking, owner))
+		return 0;
 	LIST_EACH (g, &asking->entry->grants) {
 		struct lock_grant *grant = LIST_ITEM(g, struct lock_grant, in_entry);
 		if (grant == asking || grant->state != GRANT_HELD || grant->conv == CONV_DETACH)
 			continue;
-		if (owner != 0 && !owner_passes(grant, owner, asking->mode))
+		if (!stands_aside(grant, asking, owner))
 			continue;
 		asking->beside = grant->beside = true;
 		if (n < LOCK_OWN_MAX)

@@ -56,25 +56,23 @@ static void lose_hold(struct lock_core *core, struct lock_hold *hold, enum hold_
 	set_state(core, hold, how);
 }
 
-static void lose_all(struct lock_core *core, struct lock_grant *grant, enum hold_state how) {
+static void lose_all(struct lock_core *core, struct lock_grant *grant, enum hold_state how, int64_t now_ns) {
 	int code = how == HOLD_BROKEN ? SNECK_EBROKEN : SNECK_ELOST;
 
-	LIST_EACH (h, &grant->holds)
-		lose_hold(core, LIST_ITEM(h, struct lock_hold, in_grant), how);
-	LIST_EACH (c, &grant->calls) {
-		struct lock_call *call = LIST_ITEM(c, struct lock_call, node);
-		if (call->ticket)
-			snecki_wish_finish(core, call->ticket, code, NULL);
-	}
 	if (grant->wish)
 		snecki_wish_finish(core, grant->wish, code, NULL);
+	LIST_EACH (h, &grant->holds) {
+		struct lock_hold *hold = LIST_ITEM(h, struct lock_hold, in_grant);
+		snecki_hold_abandon(core, hold, code, now_ns);
+		lose_hold(core, hold, how);
+	}
 	if (grant->ticket)
 		snecki_wish_finish(core, grant->ticket, code, NULL);
 }
 
 void snecki_lease_lose(
         struct lock_core *core, struct lock_grant *grant, enum hold_state how, int64_t now_ns) {
-	lose_all(core, grant, how);
+	lose_all(core, grant, how, now_ns);
 	if (grant->bury_n || grant->conv_attempt) /* a late request must not bring it back */
 		snecki_grant_leave(core, grant, NULL, now_ns);
 	else
@@ -82,7 +80,7 @@ void snecki_lease_lose(
 }
 
 void snecki_lease_expire(struct lock_core *core, struct lock_grant *grant, int64_t now_ns) {
-	lose_all(core, grant, HOLD_LOST);
+	lose_all(core, grant, HOLD_LOST, now_ns);
 	snecki_grant_leave(core, grant, NULL, now_ns);
 }
 
@@ -113,6 +111,9 @@ void snecki_lease_confirm(struct lock_core *core, struct lock_grant *grant,
 		grant->valid_until_ns = valid;
 	grant->confirmed_ns = sent_ns;
 	grant->server_deadline_ms = outcome->deadline_ms;
+	if (outcome->deadline_ms - outcome->server_us / 1000 >
+	        grant->longest_ms) /* adopted from a longer one */
+		grant->longest_ms = outcome->deadline_ms - outcome->server_us / 1000;
 	grant->claimed = true;
 	grant->last_code = 0;
 	if (grant->valid_until_ns > now_ns)

@@ -100,10 +100,10 @@ struct lock_entry {
 	struct map_node by_name;
 	struct list grants;
 	struct list queue;          /* wishes for shared grants, in local order */
+	struct list later;          /* upgrades that begin when another conversion is over */
 	struct lock_grant *pending; /* the shared grant that is asked for or queued, or NULL */
 	size_t calls;               /* in flight; they keep the entry alive */
 	bool advancing;             /* an OP_ADVANCE is in flight */
-	uint64_t token_used;        /* the highest that anybody here was given */
 	bool local_holder;          /* the last refusal came from this session itself */
 	char holder[LOCK_HOLDER_MAX];
 	char holder_mode;
@@ -193,6 +193,8 @@ void snecki_queue_fail(struct lock_core *core, struct lock_grant *grant, int cod
 /* The hold is going (released, or lost): whoever waits for something about it is told so. */
 void snecki_hold_end_renewals(struct lock_core *core, struct lock_hold *hold, int code);
 void snecki_hold_abandon(struct lock_core *core, struct lock_hold *hold, int code, int64_t now_ns);
+void snecki_queue_again(
+        struct lock_core *core, struct lock_entry *entry, struct lock_wish *wish, int64_t now_ns);
 void snecki_queue_refuse_nowait(struct lock_core *core, struct lock_entry *entry);
 void snecki_hold_attach(struct lock_core *core, struct lock_grant *grant, struct lock_wish *wish,
         uint64_t token, int64_t now_ns);
@@ -213,6 +215,7 @@ void snecki_conv_lost(
 void snecki_conv_resend(struct lock_core *core, struct lock_grant *grant, int64_t now_ns);
 void snecki_conv_downgrade(
         struct lock_core *core, struct lock_grant *grant, struct lock_wish *ticket, int64_t now_ns);
+void snecki_conv_start_later(struct lock_core *core, struct lock_entry *entry, int64_t now_ns);
 bool snecki_others_hold(const struct lock_entry *entry, uint64_t owner);
 /* Does the server know it by `attempt` and no other name? */
 static inline bool snecki_grant_named(const struct lock_grant *grant) {

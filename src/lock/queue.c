@@ -28,8 +28,6 @@ void snecki_hold_attach(struct lock_core *core, struct lock_grant *grant, struct
 	hold->mode = wish->mode;
 	hold->lease_ms = wish->lease_ms;
 	hold->token = token;
-	if (token > grant->entry->token_used)
-		grant->entry->token_used = token;
 	hold->state = grant->suspect ? HOLD_SUSPECT : HOLD_HELD;
 	hold->fixed_until_ns = NS_NEVER;
 	if (wish->fixed && first && grant->private_)
@@ -40,6 +38,8 @@ void snecki_hold_attach(struct lock_core *core, struct lock_grant *grant, struct
 	else if (wish->lease_ms > grant->lease_ms) {
 		grant->lease_ms = wish->lease_ms;
 		grant->renew_at_ns = now_ns;
+	} else if (first) {
+		grant->lease_ms = wish->lease_ms; /* passed on: the lease of who held it before is over */
 	}
 	snecki_list_append(&grant->holds, &hold->in_grant);
 	core->holds_n++;
@@ -89,6 +89,11 @@ void snecki_hold_abandon(struct lock_core *core, struct lock_hold *hold, int cod
 	struct lock_wish *wish = hold->grant->wish;
 
 	snecki_hold_end_renewals(core, hold, code);
+	LIST_EACH (at, &hold->entry->later) {
+		struct lock_wish *later = LIST_ITEM(at, struct lock_wish, node);
+		if (later->kind == WISH_UPGRADE && later->hold == hold)
+			snecki_wish_finish(core, later, code, NULL);
+	}
 	if (!wish || wish->hold != hold || wish->kind == WISH_RELEASE)
 		return;
 	snecki_conv_give_up(core, wish, now_ns);
@@ -260,6 +265,7 @@ void snecki_pump(struct lock_core *core, struct lock_entry *entry, int64_t now_n
 	struct lock_wish *wish;
 
 	snecki_conv_try_finish(core, entry, now_ns);
+	snecki_conv_start_later(core, entry, now_ns);
 	while ((wish = head_of(entry)) && serve_locally(core, entry, wish, now_ns))
 		;
 	release_idle(core, entry, now_ns);
@@ -340,6 +346,31 @@ static bool starts_upgrade(
 	return true;
 }
 
+static void begin_acquire(
+        struct lock_core *core, struct lock_entry *entry, struct lock_wish *wish, int64_t now_ns) {
+	if (reenter(core, entry, wish, now_ns) || starts_upgrade(core, entry, wish, now_ns))
+		return; /* settled, or under way */
+	if (wish->fixed)
+		ask_private(core, entry, wish);
+	else if (!refused_at_once(core, entry, wish))
+		enqueue(entry, wish);
+}
+
+/* A wish that had to wait for the end of a conversion. */
+void snecki_queue_again(
+        struct lock_core *core, struct lock_entry *entry, struct lock_wish *wish, int64_t now_ns) {
+	if (wish->kind == WISH_ACQUIRE) {
+		begin_acquire(core, entry, wish, now_ns);
+	} else if (now_ns >= snecki_hold_valid_until(wish->hold)) {
+		snecki_wish_finish(core, wish, SNECK_ELOST, NULL);
+	} else if (wish->hold->mode == 'W') {
+		snecki_wish_finish(core, wish, 0, NULL);
+	} else {
+		wish->grant = wish->hold->grant;
+		snecki_conv_upgrade(core, wish, now_ns);
+	}
+}
+
 void snecki_core_acquire(
         struct lock_core *core, const void *name, size_t name_len, struct lock_wish *wish, int64_t now_ns) {
 	struct lock_entry *entry = snecki_entry_get(core, name, name_len, true);
@@ -351,13 +382,7 @@ void snecki_core_acquire(
 			snecki_entry_settle(core, entry);
 		return;
 	}
-	if (reenter(core, entry, wish, now_ns) || starts_upgrade(core, entry, wish, now_ns)) {
-		/* settled, or under way */
-	} else if (wish->fixed) {
-		ask_private(core, entry, wish);
-	} else if (!refused_at_once(core, entry, wish)) {
-		enqueue(entry, wish);
-	}
+	begin_acquire(core, entry, wish, now_ns);
 	snecki_pump(core, entry, now_ns);
 	snecki_entry_settle(core, entry);
 }
@@ -389,9 +414,7 @@ static uint64_t private_token(const struct lock_grant *grant, int64_t now_ns) {
 
 	if (!outer)
 		outer = find_hold(entry, grant->wish->owner, 'R', now_ns);
-	if (outer)
-		return outer->token;
-	return grant->vouched && entry->token_used > grant->token ? entry->token_used : grant->token;
+	return outer ? outer->token : grant->token;
 }
 
 void snecki_queue_granted(struct lock_core *core, struct lock_grant *grant, int64_t now_ns) {
@@ -434,6 +457,24 @@ void snecki_queue_refuse_nowait(struct lock_core *core, struct lock_entry *entry
 
 /* ---- Giving back --------------------------------------------------------------------------------*/
 
+/* From now on the lease is the longest that is still asked for: a long one that was nested in a short
+ * one must not be renewed for ever. */
+static void shorten_lease(struct lock_grant *grant) {
+	int64_t longest_ms = 0;
+
+	LIST_EACH (h, &grant->holds) {
+		const struct lock_hold *hold = LIST_ITEM(h, struct lock_hold, in_grant);
+		if (hold->fixed_until_ns != NS_NEVER)
+			continue;
+		if (hold->lease_ms == grant->lease_ms)
+			return; /* nearly always the first one, however many there are */
+		if (hold->lease_ms > longest_ms)
+			longest_ms = hold->lease_ms;
+	}
+	if (longest_ms)
+		grant->lease_ms = longest_ms;
+}
+
 /* A hold has gone from the grant: pass it on, turn it into READ, or give it back. */
 void snecki_grant_settle(
         struct lock_core *core, struct lock_grant *grant, struct lock_wish *ticket, int64_t now_ns) {
@@ -441,6 +482,7 @@ void snecki_grant_settle(
 	struct lock_wish *head;
 
 	if (!snecki_grant_empty(grant)) {
+		shorten_lease(grant);
 		bool covers_readers_only =
 		        grant->mode == 'W' && grant->conv == CONV_NONE && !has_write_hold(grant);
 		if (covers_readers_only)

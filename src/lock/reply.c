@@ -67,9 +67,29 @@ static void ask_anew(struct lock_core *core, struct lock_grant *grant, int64_t n
 
 /* ---- Granted ------------------------------------------------------------------------------------*/
 
+/* It was let in beside what its owner held. If that has gone meanwhile it should have waited for its
+ * turn: another owner here may have come to write, under the very number that it was told. */
+static bool too_late_here(const struct lock_grant *grant, int64_t now_ns) {
+	bool conflict = false, holds = false;
+
+	if (!grant->wish)
+		return false;
+	LIST_EACH (g, &grant->entry->grants)
+		LIST_EACH (h, &LIST_ITEM(g, struct lock_grant, in_entry)->holds) {
+			const struct lock_hold *hold = LIST_ITEM(h, struct lock_hold, in_grant);
+			bool own = hold->owner == grant->wish->owner;
+			if (snecki_hold_valid_until(hold) <= now_ns)
+				continue;
+			holds = holds || own;
+			conflict = conflict || (!own && (hold->mode == 'W' || grant->mode == 'W'));
+		}
+	return conflict || (grant->vouched && !holds);
+}
+
 static void become_held(struct lock_core *core, struct lock_grant *grant, int64_t now_ns) {
-	if (grant->valid_until_ns <= now_ns) { /* the answer took longer than the lease */
-		grant->state = GRANT_HELD;     /* so that it is released */
+	/* The answer took longer than the lease, or than the reason for it. */
+	if (grant->valid_until_ns <= now_ns || too_late_here(grant, now_ns)) {
+		grant->state = GRANT_HELD; /* so that it is released */
 		ask_anew(core, grant, now_ns);
 		return;
 	}
@@ -93,6 +113,7 @@ static void now_waiting(struct lock_core *core, struct lock_grant *grant, const 
 	int64_t wait_ms = core->config.wait_lease_ms;
 
 	grant->state = GRANT_QUEUED;
+	grant->vouched = false; /* from here on it waits for its turn */
 	grant->last_code = 0;
 	grant->token_seen = outcome->token;
 	grant->beat_valid_ns = sent_ns + (wait_ms - snecki_margin_ms(wait_ms)) * NS_PER_MS;

@@ -43,9 +43,10 @@ static void check_backed(const struct world *world, const struct handle *handle)
 	const struct sim_lock *lock = &world->locks[handle->lock_index];
 	int session = handle->session->id;
 	const struct sim_holder *holder = sim_find_holder(lock, session, grant->attempt);
+	const struct sim_holder *converted = sim_find_holder(lock, session, grant->conv_attempt);
 
-	if (!holder && grant->conv_attempt)
-		holder = sim_find_holder(lock, session, grant->conv_attempt);
+	if (converted && (!holder || converted->deadline_ms > holder->deadline_ms))
+		holder = converted; /* the old name may be that of a late copy */
 	if (!holder)
 		world_fail(world, "s%d owner %" PRIu64 " believes in a hold that the server does not know",
 		        session, handle->lock.owner);

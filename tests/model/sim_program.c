@@ -410,11 +410,11 @@ void program_step(struct session *session) {
 
 	if (session->closing)
 		return;
-	if (choice < 420)
+	if (choice < 360)
 		do_acquire(session);
-	else if (choice < 690)
+	else if (choice < 560)
 		do_release(session);
-	else if (choice < 890)
+	else if (choice < 850)
 		do_convert(session);
 	else if (choice < 930)
 		do_adopt(session);
