@@ -191,13 +191,11 @@ void snecki_core_upgrade(struct lock_core *core, struct lock_wish *wish, int64_t
 
 /* WRITE is ours on the server. */
 void snecki_conv_granted(struct lock_core *core, struct lock_grant *grant, int64_t now_ns) {
-	bool given_up = grant->conv == CONV_UP_CANCEL;
-
 	snecki_grant_tell_siblings(grant, grant->server_token);
 	snecki_grant_rename(core, grant);
 	grant->mode = 'W';
 	grant->wanted = false;
-	if (given_up || !grant->wish) {
+	if (!grant->wish) { /* given up meanwhile */
 		if (grant->release_after_conv)
 			snecki_conv_over(core, grant, now_ns);
 		else
@@ -244,13 +242,13 @@ static void upgrade_refused(
 
 /* The waiting upgrader was taken for dead; the read hold may well be alive. */
 static void upgrade_anew(struct lock_core *core, struct lock_grant *grant, int64_t now_ns) {
-	uint64_t dead = grant->conv_attempt;
-
-	snecki_grant_end_conv(core, grant);
-	if (snecki_grant_unaccounted(grant, dead))
-		snecki_grant_abandon(core, grant, 'W', dead, now_ns);
-	grant->early = false;
-	snecki_grant_begin_conv(core, grant, CONV_UP_ASKED);
+	if (snecki_grant_unaccounted(grant, grant->conv_attempt)) {
+		grant->conv = CONV_UP_CANCEL; /* a late copy may still convert what we hold: first end it */
+	} else {
+		snecki_grant_end_conv(core, grant);
+		snecki_grant_begin_conv(core, grant, CONV_UP_ASKED);
+		grant->early = false;
+	}
 	snecki_conv_send(core, grant, now_ns);
 }
 
@@ -362,6 +360,11 @@ static void on_upgrade_cancel(struct lock_core *core, struct lock_grant *grant, 
 	uint64_t lost[LOCK_BURY_MAX];
 	if (call->op.bury_n < lost_requests(grant, lost)) { /* it was in line when they were lost */
 		snecki_conv_send(core, grant, now_ns);
+		return;
+	}
+	if (grant->wish) { /* it is still wanted, under another name */
+		snecki_grant_unbury(grant, grant->conv_attempt);
+		upgrade_anew(core, grant, now_ns);
 		return;
 	}
 	snecki_grant_end_conv(core, grant);

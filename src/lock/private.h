@@ -29,7 +29,7 @@ enum conv_state {
 	CONV_UP_ASKED,  /* upgrade unanswered */
 	CONV_UP_QUEUED, /* the upgrader waits on the server */
 	CONV_UP_LOCAL,  /* WRITE is ours; other owners here still read */
-	CONV_UP_CANCEL, /* the upgrade was given up; the cancel is unanswered */
+	CONV_UP_CANCEL, /* the upgrade was given up (or is to begin anew); the cancel is unanswered */
 	CONV_DOWN,      /* downgrade unanswered */
 	CONV_DETACH     /* rename for a detach unanswered */
 };
