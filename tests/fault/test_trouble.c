@@ -200,6 +200,8 @@ static void replies_of_others_are_not_believed(void **state) {
 			fail_msg("another's reply was believed");
 		assert_int_not_equal(sneck_err_outcome(r), SNECK_OUTCOME_LOST);
 		test_proxy_calm(&proxy);
+		/* One answer that does not fit, and none on that connection is believed any more. */
+		assert_true(WAIT_UNTIL(test_stats(client).disconnects >= 1, 2000));
 		test_release(mine);
 		assert_true(test_await_members(server, "mine", "RWrwul", 0, 2000));
 		assert_true(test_await_members(server, "taken", "rwul", 0, 2000));
