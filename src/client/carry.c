@@ -169,8 +169,9 @@ static void request_done(struct req *req, enum req_status status, const struct r
 		break;
 	}
 	sneck_client *client = carried->client;
+	bool deferred = inside_submit(client);
 	answer_or_defer(carried, &outcome, &detail);
-	if (status != REQ_REPLY)
+	if (status != REQ_REPLY && !deferred)
 		snecki_client_wake_done(client);
 }
 
