@@ -99,6 +99,24 @@ static void a_long_lease_leaves_no_trace(void **state) {
 	sneck_close(client);
 }
 
+/* An inner hold may lengthen the lease of the outer one; it must not do so for good. */
+static void a_long_inner_lease_ends_with_it(void **state) {
+	(void)state;
+	enum { SHORT = 500, LONG = 2500 };
+	sneck_client *client = test_open(server->url);
+	sneck_acquire_options outer_options = lease(SHORT, false), inner_options = lease(LONG, false);
+	sneck_hold *outer = test_take_opts(client, "door", SNECK_WRITE, &outer_options);
+	sneck_hold *inner = test_take_opts(client, "door", SNECK_WRITE, &inner_options);
+	assert_true(WAIT_UNTIL(left_on_server("door", "W") > LONG / 2, 1000));
+	test_release(inner);
+	/* What the server was told last runs out; what it is told from now on is short. */
+	assert_true(WAIT_UNTIL(left_on_server("door", "W") <= SHORT, LONG + TEST_SLACK_MS));
+	assert_goes_on(outer, "door", "W", SHORT, 3);
+	assert_true(sneck_check(outer, 50));
+	test_release(outer);
+	sneck_close(client);
+}
+
 static void after_a_restart_the_watchdog_works_again(void **state) {
 	(void)state;
 	sneck_client *client = test_open_command_ms(server->url, 500);
@@ -126,7 +144,12 @@ static void cancelled_while_the_answer_is_late(void **state) {
 	test_proxy_start(&proxy, server->socket_path);
 	sneck_client *client = test_open(proxy.url);
 	sneck_client *other = test_open(server->url);
-	test_release(test_take(client, "warm", SNECK_WRITE, 0));
+	/* The server learns the scripts: an answer that it does not know one would be late as well. */
+	sneck_hold *warm = test_take(other, "warm", SNECK_WRITE, 0), *none = NULL;
+	sneck_acquire_options brief = test_waiting(20);
+	assert_result(SNECK_ETIMEDOUT, sneck_acquire(client, "warm", SNECK_WRITE, &brief, &none, NULL), NULL);
+	test_release(warm);
+	assert_true(test_await_members(server, "warm", "RWrwul", 0, 1000));
 	for (int i = 0; i < 2; i++) {
 		struct proxy_rule late = { .action = ways[i], .class = PROXY_SCRIPT, .nth = 1 };
 		struct proxy_counts counts;
@@ -357,6 +380,7 @@ int main(int argc, char **argv) {
 	const struct CMUnitTest tests[] = {
 		TEST(re_entry_adds_no_lease),
 		TEST(a_long_lease_leaves_no_trace),
+		TEST(a_long_inner_lease_ends_with_it),
 		TEST(after_a_restart_the_watchdog_works_again),
 		TEST(cancelled_while_the_answer_is_late),
 		TEST(coming_and_going_never_stops_the_renewal),
