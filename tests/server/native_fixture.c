@@ -104,10 +104,22 @@ static void check_key(void) {
 	freeReplyObject(members);
 }
 
+/* What a grant says is what the server has. */
+static void check_grant(
+        const struct dialect_session *session, const struct lock_op *op, const struct lock_outcome *outcome) {
+	char member[LOCK_ID_MAX];
+	char mode = op->kind == OP_RENAME ? op->foreign_id[0] : op->mode;
+	snecki_native.hold_id(session, mode, op->attempt, member);
+	assert_int_equal(native_score(member), outcome->deadline_ms);
+	assert_int_equal(native_score("#1"), outcome->token);
+}
+
 struct lock_outcome native_run(const struct dialect_session *session, const struct lock_op *op) {
 	struct lock_outcome outcome = native_run_name(session, op, "t", 1);
 	if (outcome.status != LOCK_FAILED)
 		check_key();
+	if (outcome.status == LOCK_GRANTED)
+		check_grant(session, op, &outcome);
 	return outcome;
 }
 

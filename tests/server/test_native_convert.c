@@ -112,6 +112,10 @@ static void test_upgrade_of_nothing(void **state) {
 	native_end_lease("RA.1");
 	expect(LOCK_GONE, upgrade(&A, 2, 1));
 	assert_state("RB.1");
+	expect(LOCK_WAITING, acquire(&C, 'W', 1));
+	native_end_lease("RB.1");
+	expect(LOCK_GONE, upgrade(&A, 2, 1));
+	assert_state("WC.1"); /* it lets the next one in all the same */
 }
 
 static void test_upgrader_whose_read_hold_dies(void **state) {

@@ -354,6 +354,8 @@ static void test_a_short_lease_does_not_shorten_the_key(void **state) {
 	expect(LOCK_DONE, release(&A, 'R', 1));
 	got = expect(LOCK_GRANTED, native_run(&B, &op)); /* found idle: its own lease counts */
 	assert_int_equal(native_pexpiretime(), got.deadline_ms + KEEP_MS);
+	expect(LOCK_WAITING, acquire(&C, 'W', 1)); /* the waiter's lease is the longer one */
+	assert_true(native_pexpiretime() > got.deadline_ms + KEEP_MS);
 }
 
 /* ---- Bounds ---------------------------------------------------------------------------------*/
