@@ -260,7 +260,7 @@ static void upgrade_waits(struct lock_core *core, struct lock_grant *grant,
 	grant->last_code = 0;
 	grant->token_seen = outcome->token;
 	grant->beat_valid_ns = sent_ns + (wait_ms - snecki_margin_ms(wait_ms)) * NS_PER_MS;
-	grant->beat_at_ns = grant->early ? now_ns : sent_ns + core->config.beat_ms * NS_PER_MS;
+	grant->beat_at_ns = grant->early ? now_ns : snecki_grant_next_beat(core, sent_ns);
 	grant->early = false;
 	if (grant->wish)
 		grant->wish->answered = true;

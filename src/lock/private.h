@@ -155,6 +155,7 @@ struct lock_call *snecki_call_new(
         struct lock_core *core, struct lock_entry *entry, struct lock_grant *grant, enum lock_op_kind kind);
 void snecki_call_send(struct lock_core *core, struct lock_call *call);
 bool snecki_grant_ask(struct lock_core *core, struct lock_grant *grant);
+int64_t snecki_grant_next_beat(const struct lock_core *core, int64_t from_ns);
 void snecki_grant_beat(struct lock_core *core, struct lock_grant *grant, int64_t now_ns);
 void snecki_grant_leave(
         struct lock_core *core, struct lock_grant *grant, struct lock_wish *ticket, int64_t now_ns);

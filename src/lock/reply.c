@@ -122,7 +122,7 @@ static void now_waiting(struct lock_core *core, struct lock_grant *grant, const 
 		grant->wish->answered = true;
 	else
 		snecki_queue_refuse_nowait(core, grant->entry);
-	int64_t beat_at = sent_ns + core->config.beat_ms * NS_PER_MS;
+	int64_t beat_at = snecki_grant_next_beat(core, sent_ns);
 	if (outcome->ahead == 0 && outcome->holder_deadline_ms > 0) {
 		/* The head looks when the last holder's time is over. */
 		int64_t left_ms = outcome->holder_deadline_ms - outcome->server_us / 1000 + 1;
@@ -486,11 +486,10 @@ void snecki_core_reply(struct lock_core *core, struct lock_call *call, const str
 	}
 	if (grant && outcome->status == LOCK_UNKNOWN && may_create(call->op.kind))
 		snecki_grant_bury(grant, call->op.attempt);
-	if (grant && outcome->status == LOCK_UNKNOWN) {
+	if (grant && outcome->status == LOCK_UNKNOWN)
 		grant->may_be_late = true;
-		if (grant->state == GRANT_LEAVING)
-			snecki_grant_leave_longer(core, grant, now_ns);
-	}
+	if (grant && grant->state == GRANT_LEAVING && outcome->status != LOCK_FAILED)
+		snecki_grant_leave_longer(core, grant, now_ns); /* it may have run only just now */
 	snecki_lease_clock(core, outcome, sent_ns, now_ns);
 	if (outcome->more)
 		snecki_grant_advance(core, entry);
