@@ -187,6 +187,24 @@ static bool reenters(const struct lock_grant *asking, uint64_t owner) {
 	return false;
 }
 
+bool snecki_call_wanted(const struct lock_call *call) {
+	const struct lock_grant *grant = call->grant;
+	bool converting = grant && grant->state == GRANT_HELD && grant->conv_attempt == call->op.attempt;
+
+	switch (call->op.kind) {
+	case OP_ACQUIRE:
+		return grant && grant->state == GRANT_ASKED;
+	case OP_UPGRADE:
+		return converting && grant->conv == CONV_UP_ASKED;
+	case OP_DOWNGRADE:
+		return converting && grant->conv == CONV_DOWN;
+	case OP_RENAME:
+		return (grant && grant->state == GRANT_ASKED) || (converting && grant->conv == CONV_DETACH);
+	default: /* creates nothing */
+		return true;
+	}
+}
+
 /* The session's other held attempts that do not stand in the way of `owner` (0: of the session's
  * upgrader). While a conversion is unanswered either name may be the one that the server knows. What is
  * being detached will not be ours, so nobody vouches for it. */
