@@ -422,6 +422,10 @@ static void on_downgrade(struct lock_core *core, struct lock_grant *grant, const
 		grant->server_token = outcome->token;
 		snecki_grant_tell_siblings(grant, outcome->token);
 		snecki_lease_confirm(core, grant, outcome, call->op.lease_ms, sent_ns, now_ns);
+		if (now_ns >= grant->valid_until_ns) { /* the timer has not run yet */
+			snecki_lease_expire(core, grant, now_ns);
+			return;
+		}
 		LIST_EACH (h, &grant->holds)
 			LIST_ITEM(h, struct lock_hold, in_grant)->token = grant->token;
 		finish_wish(core, grant, 0, NULL);

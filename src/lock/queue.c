@@ -43,6 +43,7 @@ void snecki_hold_attach(struct lock_core *core, struct lock_grant *grant, struct
 	}
 	snecki_list_append(&grant->holds, &hold->in_grant);
 	core->holds_n++;
+	grant->renew_tried = false;
 	grant->fresh = grant->fresh && wish->mode == 'R'; /* one writer, or all the readers in a row */
 	snecki_lease_arm(core, grant);
 }
@@ -121,6 +122,8 @@ static bool token_in_reach(const struct lock_grant *grant) {
 
 static void renew_before_use(
         struct lock_core *core, struct lock_grant *grant, const struct lock_wish *wish, int64_t now_ns) {
+	if (grant->renew_tried)
+		return;
 	if (wish->lease_ms > grant->lease_ms)
 		grant->lease_ms = wish->lease_ms;
 	grant->renew_first = true;

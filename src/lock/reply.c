@@ -339,6 +339,7 @@ static void renew_confirmed(struct lock_core *core, struct lock_grant *grant, co
 	core->counters.renewals++;
 	snecki_lease_confirm(core, grant, outcome, call->op.lease_ms, sent_ns, now_ns);
 	snecki_lease_wanted(core, grant, outcome->wanted, now_ns);
+	grant->renew_tried = grant->renew_first;
 	grant->renew_first = false;
 	if (!ticket)
 		return;
@@ -349,7 +350,8 @@ static void renew_confirmed(struct lock_core *core, struct lock_grant *grant, co
 		if (until > hold->fixed_until_ns)
 			hold->fixed_until_ns = until;
 	}
-	snecki_wish_finish(core, ticket, 0, NULL);
+	bool late = now_ns >= snecki_hold_valid_until(hold); /* the timer has not run yet */
+	snecki_wish_finish(core, ticket, late ? SNECK_ELOST : 0, NULL);
 }
 
 static void on_renew(struct lock_core *core, struct lock_grant *grant, struct lock_call *call,

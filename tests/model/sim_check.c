@@ -8,7 +8,7 @@
 
 static bool believed(const struct handle *handle) {
 	return handle->held && handle->lock.state <= HOLD_SUSPECT &&
-	       snecki_hold_valid_until(&handle->lock) > handle->session->world->now_ns;
+	       snecki_hold_valid_until(&handle->lock) > handle->session->world->now_ns && !handle->broken;
 }
 
 /* ---- Two holds -----------------------------------------------------------------------------------*/
@@ -125,7 +125,12 @@ static void check_no_ghosts(const struct world *world, const struct session *ses
 
 static void look_at(struct handle *handle) {
 	const struct lock_grant *grant = handle->lock.grant;
+	const struct sim_lock *lock = &handle->session->world->locks[handle->lock_index];
 
+	/* An operator has ended it. Its session will hear of it; until then it is wrong. */
+	if (grant && (sim_is_broken(lock, handle->session->id, grant->attempt) ||
+	                     sim_is_broken(lock, handle->session->id, grant->conv_attempt)))
+		handle->broken = true;
 	handle->attempt = grant ? grant->attempt : 0;
 	handle->conv_attempt = grant ? grant->conv_attempt : 0;
 	handle->valid_until_ns = snecki_hold_valid_until(&handle->lock);
@@ -166,11 +171,17 @@ void check_world(struct world *world) {
 		struct session *session = &world->sessions[i];
 		if (!session->core)
 			continue;
+		LIST_EACH (at, &session->handles)
+			look_at(LIST_ITEM(at, struct handle, node));
+	}
+	for (int i = 0; i < world->sessions_n; i++) {
+		struct session *session = &world->sessions[i];
+		if (!session->core)
+			continue;
 		check_counts(world, session);
 		check_no_ghosts(world, session);
 		LIST_EACH (at, &session->handles) {
 			struct handle *handle = LIST_ITEM(at, struct handle, node);
-			look_at(handle);
 			if (!believed(handle))
 				continue;
 			check_backed(world, handle);
@@ -200,6 +211,9 @@ void check_token(struct handle *handle, bool adopted) {
 	uint64_t who = (uint64_t)handle->session->id << 8 | handle->lock.owner;
 	bool goes_on = adopted || owner_has_more(handle) || world->writer[handle->lock_index] == who;
 
+	look_at(handle);
+	if (handle->broken)
+		return;
 	world_trace(world, "s%d owner %" PRIu64 ": token %" PRIu64, handle->session->id, handle->lock.owner,
 	        token);
 	if (!goes_on) {

@@ -63,6 +63,9 @@ static bool code_fits(const struct wish *wish) {
 	case SNECK_ELOST:
 	case SNECK_EBROKEN:
 		return true;
+	case SNECK_ESERVER:
+	case SNECK_EACCES:
+		return wish->session->world->refusals > 0;
 	case SNECK_EBUSY:
 		return wish->wish.nowait || wish->wish.kind != WISH_RELEASE;
 	case SNECK_ETIMEDOUT:
@@ -130,8 +133,12 @@ static void succeeded(struct wish *wish) {
 	case WISH_DETACH:
 		detached(wish);
 		return;
-	case WISH_RELEASE:
 	case WISH_RENEW:
+		if (snecki_hold_valid_until(&handle->lock) <= world->now_ns)
+			world_fail(world, "s%d: a renewal succeeds and the hold is not valid",
+			        wish->session->id);
+		return;
+	case WISH_RELEASE:
 		return;
 	}
 }

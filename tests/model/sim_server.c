@@ -47,6 +47,11 @@ static const struct sim_grave *find_grave(const struct sim_lock *lock, int sessi
 	return NULL;
 }
 
+bool sim_is_broken(const struct sim_lock *lock, int session, uint64_t attempt) {
+	const struct sim_grave *grave = find_grave(lock, session, attempt);
+	return grave && grave->broken;
+}
+
 static bool any_writer(const struct sim_lock *lock) {
 	for (size_t i = 0; i < lock->holders_n; i++)
 		if (lock->holders[i].mode == 'W')
@@ -559,7 +564,7 @@ void sim_server_break(struct sim_lock *lock, size_t at, int64_t now_us, struct s
 	uint64_t floor = (uint64_t)holder.deadline_ms * 1000;
 
 	remove_holder(lock, at, now_us);
-	if (lock->token < floor)
+	if (holder.mode == 'W' && lock->token < floor) /* a writer may have used numbers up to here */
 		lock->token = floor;
 	assert(lock->graves_n < SIM_GRAVES);
 	lock->graves[lock->graves_n++] =

@@ -63,6 +63,7 @@ void sim_server_run(struct sim_lock *lock, int session, const struct lock_op *op
 /* An operator ends a hold. */
 void sim_server_break(struct sim_lock *lock, size_t holder, int64_t now_us, struct sim_notes *notes);
 
+bool sim_is_broken(const struct sim_lock *lock, int session, uint64_t attempt);
 const struct sim_holder *sim_find_holder(const struct sim_lock *lock, int session, uint64_t attempt);
 /* "W3.17": mode, session, attempt. */
 void sim_format_id(char mode, int session, uint64_t attempt, char ret_id[LOCK_ID_MAX]);

@@ -196,7 +196,7 @@ static void leave_stragglers(struct session *session) {
 
 static void reply(struct session *session, struct transit *transit, const struct lock_outcome *outcome) {
 	struct world *world = session->world;
-	const char *detail = outcome->status == LOCK_FAILED ? "no link" : NULL;
+	const char *detail = outcome->status == LOCK_FAILED ? "refused" : NULL;
 
 	world_trace(world, "s%d answer to %s %c%" PRIu64 ": %s token %" PRIu64 "%s%s", session->id,
 	        op_names[transit->op.kind], transit->op.mode ? transit->op.mode : '-', transit->op.attempt,
@@ -285,6 +285,17 @@ static void take_notes(struct world *world, const struct sim_notes *notes) {
 			world->notes[world->notes_n++] = notes->items[i];
 }
 
+/* An error reply: nothing was run. */
+static bool refuse(struct world *world, struct transit *transit) {
+	if (world->quiet || !world_chance(world, world->refusals))
+		return false;
+	memset(&transit->outcome, 0, sizeof transit->outcome);
+	transit->outcome.status = LOCK_FAILED;
+	transit->outcome.code = world_chance(world, 500) ? SNECK_ESERVER : SNECK_EACCES;
+	transit->outcome.retry = world_chance(world, 600);
+	return true;
+}
+
 bool session_execute(struct session *session) {
 	struct world *world = session->world;
 	struct sim_notes notes = { 0 };
@@ -294,8 +305,9 @@ bool session_execute(struct session *session) {
 		struct transit *transit = LIST_ITEM(at, struct transit, node);
 		if (transit->answered)
 			continue;
-		sim_server_run(&world->locks[transit->lock], session->id, &transit->op, world->budget,
-		        world_server_us(world), &transit->outcome, &notes);
+		if (!refuse(world, transit))
+			sim_server_run(&world->locks[transit->lock], session->id, &transit->op, world->budget,
+			        world_server_us(world), &transit->outcome, &notes);
 		transit->answered = true;
 		world_trace(world, "server runs %s %c%" PRIu64 " of s%d: %s", op_names[transit->op.kind],
 		        transit->op.mode ? transit->op.mode : '-', transit->op.attempt, session->id,
@@ -334,6 +346,20 @@ void world_straggle(struct world *world, bool lose) {
 		take_notes(world, &notes);
 	}
 	free(straggler);
+	world_settle(world);
+}
+
+void world_break(struct world *world) {
+	struct sim_lock *lock = &world->locks[world_below(world, WORLD_LOCKS)];
+	struct sim_notes notes = { 0 };
+
+	if (!world->breaks_holds || lock->holders_n == 0)
+		return;
+	size_t at = (size_t)world_below(world, (int)lock->holders_n);
+	world_trace(world, "an operator breaks %c%" PRIu64 " of s%d", lock->holders[at].mode,
+	        lock->holders[at].attempt, lock->holders[at].session);
+	sim_server_break(lock, at, world_server_us(world), &notes);
+	take_notes(world, &notes);
 	world_settle(world);
 }
 
@@ -397,6 +423,8 @@ void world_open(struct world *world, uint64_t seed, bool trace) {
 	world->verify_grants = world_chance(world, 150);
 	world->budget = world_chance(world, 200) ? 1 + world_below(world, 3) : 64;
 	world->loss = world_chance(world, 300) ? 0 : 5 + world_below(world, 60);
+	world->refusals = world_chance(world, 200) ? world_below(world, 150) : 0;
+	world->breaks_holds = world_chance(world, 100);
 	world->busy = 100 + world_below(world, 300);
 	world->sessions_n = 2 + world_below(world, WORLD_SESSIONS - 1);
 	for (int i = 0; i < world->sessions_n; i++)

@@ -70,6 +70,7 @@ struct handle {
 	int busy;  /* unfinished wishes about it */
 	bool held; /* the acquisition has succeeded */
 	bool freed_later;
+	bool broken; /* an operator has ended it */
 	enum hold_state told;
 	/* What check_world saw last. */
 	uint64_t attempt, conv_attempt;
@@ -100,8 +101,10 @@ struct world {
 	bool punctual;    /* timers run when they are due */
 	bool inside_core; /* hooks may not call back */
 	bool verify_grants;
-	int busy; /* of 1000 steps, how many are the programs' */
-	int loss; /* of 1000 steps, how many break a connection */
+	int busy;          /* of 1000 steps, how many are the programs' */
+	int loss;          /* of 1000 steps, how many break a connection */
+	int refusals;      /* of 1000 requests, how many the server refuses to run */
+	bool breaks_holds; /* an operator does */
 	int budget;
 	struct sim_lock locks[WORLD_LOCKS];
 	uint64_t token_max[WORLD_LOCKS], write_token_max[WORLD_LOCKS];
@@ -140,6 +143,7 @@ bool session_execute(struct session *session); /* the server reads one request; 
 bool session_deliver(struct session *session); /* one answer arrives; false: there is none */
 void session_run(struct session *session);
 void world_straggle(struct world *world, bool lose); /* one straggler arrives, or never does */
+void world_break(struct world *world);               /* an operator ends some hold */
 void world_note(struct world *world, bool lose, bool twice);
 void world_settle(struct world *world); /* after every event */
 

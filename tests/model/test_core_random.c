@@ -118,6 +118,8 @@ static void step(struct world *world) {
 		session_deliver(session);
 	else if (choice < 860)
 		world_note(world, world_chance(world, 150), world_chance(world, 100));
+	else if (choice < 865)
+		world_break(world);
 	else if (choice < 890)
 		world_straggle(world, world_chance(world, 200));
 	else if (choice < 960)
