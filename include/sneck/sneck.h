@@ -33,6 +33,7 @@
 #include <stdint.h>
 
 #include <sneck/error.h>
+#include <sneck/inspect.h>
 #include <sneck/version.h>
 
 #ifdef __cplusplus
@@ -250,6 +251,22 @@ typedef struct sneck_event {
 SNECK_API int sneck_client_fd(sneck_client *client);
 /* 1 and an event, or 0. Never blocks. */
 SNECK_API int sneck_client_next_event(sneck_client *client, sneck_event *ret_event);
+
+/* ---- Looking at locks -------------------------------------------------------------------------
+ * The structs are in inspect.h. */
+
+/* Who holds `name`, who waits for it. A lock of which the server knows nothing is free: mode 0.
+ * At most `max_parties` are listed (0: 1000; never more than 10000). */
+SNECK_API int sneck_inspect(sneck_client *client, const void *name, size_t name_len, size_t max_parties,
+        sneck_lock_info **ret_info, sneck_error *reterr);
+SNECK_API void sneck_lock_info_free(sneck_lock_info *info);
+
+/* The locks of this namespace that somebody holds or waits for, whose names match the glob
+ * `pattern` (NULL: all; `*`, `?`, `[a-z]`, `[^a]`, `\` before a character that is meant as such). At most
+ * 16 parties of each are listed. Walks the server's keys in steps; not a snapshot. */
+SNECK_API int sneck_list(
+        sneck_client *client, const char *pattern, sneck_lock_list **ret_list, sneck_error *reterr);
+SNECK_API void sneck_lock_list_free(sneck_lock_list *list);
 
 /* ---- Counters -------------------------------------------------------------------------------*/
 

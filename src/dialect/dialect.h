@@ -14,6 +14,8 @@
 
 struct redisReply;
 struct sneck_error;
+struct sneck_lock_info;
+struct sneck_party;
 
 /* What a dialect needs to know of the session. Borrowed; constant for the client's life. */
 struct dialect_session {
@@ -56,6 +58,25 @@ struct dialect {
 	        int64_t ttl_ms, bool full_text, struct buf *out);
 	/* Remove it. One plain command. */
 	int (*encode_record_end)(const struct dialect_session *session, struct buf *out);
+	/* The record of session `whose`: ask for it, and read the answer into the texts of a party (what is
+	 * not there leaves the field as it is). One plain command. */
+	int (*encode_record_ask)(const struct dialect_session *session, const char *whose, struct buf *out);
+	void (*decode_record)(const struct redisReply *reply, struct sneck_party *party);
+
+	/* Look at a lock: at most `most` parties. A script call, as encode, that only reads. */
+	int (*encode_inspect)(const struct dialect_session *session, const char *name, size_t name_len,
+	        size_t most, bool full_text, struct buf *out);
+	/* Fills everything but the name, and the parties' texts; `ret->parties` is from malloc. 0, or an
+	 * error: nothing is filled then. */
+	int (*decode_inspect)(
+	        const struct redisReply *reply, struct sneck_lock_info *ret, struct sneck_error *reterr);
+	/* One step of a walk over the keys that may be locks, from `cursor` on. One plain command, SCAN or
+	 * what answers like it. */
+	int (*encode_scan)(const struct dialect_session *session, const char *cursor, struct buf *out);
+	/* Append the name of the lock whose key this is. False: it is none of this namespace, or no memory
+	 * (then `out` has failed). */
+	bool (*key_name)(
+	        const struct dialect_session *session, const char *key, size_t key_len, struct buf *out);
 };
 
 extern const struct dialect snecki_native;

@@ -239,8 +239,19 @@ static void add_args(struct buf *out, const struct lock_op *op, int64_t bury_ms)
 	}
 }
 
+void snecki_native_script(struct buf *out, const struct script *script, bool reads_only, bool full_text) {
+	if (full_text) {
+		snecki_buf_resp_str(out, reads_only ? "EVAL_RO" : "EVAL");
+		snecki_buf_resp_bulk(out, script->text, script->len);
+	} else {
+		snecki_buf_resp_str(out, reads_only ? "EVALSHA_RO" : "EVALSHA");
+		snecki_buf_resp_str(out, script->sha1);
+	}
+	snecki_buf_resp_str(out, "1");
+}
+
 /* The key as a bulk string: its length stands before it, so it is put together apart. */
-static int add_key(struct buf *out, const char *name_space, const char *name, size_t name_len) {
+int snecki_native_add_key(struct buf *out, const char *name_space, const char *name, size_t name_len) {
 	struct buf key = BUF_INIT;
 	int r = snecki_native_key(name_space, name, name_len, &key);
 	if (r == 0 && !snecki_buf_resp_bulk(out, key.data, key.len))
@@ -267,15 +278,8 @@ static int encode(const struct dialect_session *session, const struct lock_op *o
 
 	snecki_native_attempt(session->id, op->attempt, attempt);
 	snecki_buf_resp_array(out, 4 + count_args(op));
-	if (full_text) {
-		snecki_buf_resp_str(out, "EVAL");
-		snecki_buf_resp_bulk(out, script->text, script->len);
-	} else {
-		snecki_buf_resp_str(out, "EVALSHA");
-		snecki_buf_resp_str(out, script->sha1);
-	}
-	snecki_buf_resp_str(out, "1");
-	int r = add_key(out, session->name_space, name, name_len);
+	snecki_native_script(out, script, false, full_text);
+	int r = snecki_native_add_key(out, session->name_space, name, name_len);
 	if (r == 0) {
 		snecki_buf_resp_str(out, attempt);
 		snecki_buf_resp_i64(out, session->keep_ms);
@@ -376,4 +380,10 @@ const struct dialect snecki_native = {
 	.check_id = check_id,
 	.encode_record = snecki_native_encode_record,
 	.encode_record_end = snecki_native_encode_record_end,
+	.encode_record_ask = snecki_native_encode_record_ask,
+	.decode_record = snecki_native_decode_record,
+	.encode_inspect = snecki_native_encode_inspect,
+	.decode_inspect = snecki_native_decode_inspect,
+	.encode_scan = snecki_native_encode_scan,
+	.key_name = snecki_native_key_name,
 };

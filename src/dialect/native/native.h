@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "dialect/dialect.h"
+#include "dialect/script.h"
 
 enum {
 	NATIVE_SESSION_MAX = 40,
@@ -26,10 +27,27 @@ void snecki_native_attempt(const char *session, uint64_t counter, char ret_text[
  * does not fit. */
 bool snecki_native_number(const char *text, size_t len, unsigned base, uint64_t *ret);
 
-/* native_look.c */
+/* What a script call has before its key: the command, the script, and how many keys (one). */
+void snecki_native_script(struct buf *out, const struct script *script, bool reads_only, bool full_text);
+/* Append the key of lock `name` as a bulk string; the results are those of snecki_native_key. */
+int snecki_native_add_key(struct buf *out, const char *name_space, const char *name, size_t name_len);
+
+/* native_record.c */
 int snecki_native_encode_record(const struct dialect_session *session, const struct session_record *record,
         int64_t ttl_ms, bool full_text, struct buf *out);
 int snecki_native_encode_record_end(const struct dialect_session *session, struct buf *out);
+int snecki_native_encode_record_ask(
+        const struct dialect_session *session, const char *whose, struct buf *out);
+void snecki_native_decode_record(const struct redisReply *reply, struct sneck_party *party);
+
+/* native_look.c */
+int snecki_native_encode_inspect(const struct dialect_session *session, const char *name, size_t name_len,
+        size_t most, bool full_text, struct buf *out);
+int snecki_native_decode_inspect(
+        const struct redisReply *reply, struct sneck_lock_info *ret, struct sneck_error *reterr);
+int snecki_native_encode_scan(const struct dialect_session *session, const char *cursor, struct buf *out);
+bool snecki_native_key_name(
+        const struct dialect_session *session, const char *key, size_t key_len, struct buf *out);
 
 void snecki_native_decode(const struct dialect_session *session, const struct lock_op *op,
         const struct redisReply *reply, struct lock_outcome *ret, struct sneck_error *reterr);

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT */
+/* Looking at locks. These calls take nothing and wait for nobody. */
+#include "api/api.h"
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "client/look.h"
+
+enum { PARTIES_DEFAULT = 1000, PARTIES_MAX = 10000 };
+
+static int enter(sneck_client *client, sneck_error *reterr) {
+	return snecki_client_enter(client, snecki_after_ms(snecki_now_ns(), client->command_ms), reterr);
+}
+
+int sneck_inspect(sneck_client *client, const void *name, size_t name_len, size_t max_parties,
+        sneck_lock_info **ret_info, sneck_error *reterr) {
+	if (!client || !ret_info)
+		return snecki_err(reterr, SNECK_EINVAL, "%s is NULL", client ? "ret_info" : "client");
+	int r = snecki_check_name(name, name_len, reterr);
+	if (r < 0 || (r = enter(client, reterr)) < 0)
+		return r;
+	if (max_parties == 0)
+		max_parties = PARTIES_DEFAULT;
+	if (max_parties > PARTIES_MAX)
+		max_parties = PARTIES_MAX;
+	r = snecki_look(client, name, name_len, max_parties, ret_info, reterr);
+	snecki_client_leave(client);
+	return r;
+}
+
+void sneck_lock_info_free(sneck_lock_info *info) {
+	snecki_lock_info_free(info);
+}
+
+int sneck_list(sneck_client *client, const char *pattern, sneck_lock_list **ret_list, sneck_error *reterr) {
+	if (!client || !ret_list)
+		return snecki_err(reterr, SNECK_EINVAL, "%s is NULL", client ? "ret_list" : "client");
+	int r = enter(client, reterr);
+	if (r < 0)
+		return r;
+	r = snecki_look_list(client, pattern, ret_list, reterr);
+	snecki_client_leave(client);
+	return r;
+}
+
+void sneck_lock_list_free(sneck_lock_list *list) {
+	snecki_lock_list_free(list);
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+/* Plain questions to the server: commands that are not about the lock table, sent in one go, with the
+ * answers as they came. For looking at locks; the core knows nothing of them. */
+#ifndef SNECK_CLIENT_ASK_H
+#define SNECK_CLIENT_ASK_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "client/client.h"
+
+struct redisReply;
+struct asks;
+
+/* `n` questions. NULL: out of memory. */
+struct asks *snecki_asks_new(sneck_client *client, size_t n);
+/* Where question `i` is to be written, as one command. */
+struct buf *snecki_asks_bytes(struct asks *asks, size_t i);
+/* Send them all, once, and wait for the answers. The calling thread reads them itself when nobody else
+ * does. 0: each has one. SNECK_ECONN: none was sent, or it is a matter of reading alone (`unknown` is
+ * SNECK_ECONN) and no answer came; else `unknown`. */
+int snecki_asks_run(struct asks *asks, int64_t deadline_ns, int unknown, sneck_error *reterr);
+/* Lives as long as the questions. An error of the server is an answer. */
+const struct redisReply *snecki_asks_reply(const struct asks *asks, size_t i);
+/* Has the server forgotten a script? Nothing of that question was done. */
+bool snecki_reply_noscript(const struct redisReply *reply);
+/* Also before the answers have come: they are dropped then. NULL is allowed. */
+void snecki_asks_free(struct asks *asks);
+
+#endif
