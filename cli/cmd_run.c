@@ -12,7 +12,6 @@
  *   - The command finds its signal mask, descriptors and environment as the caller left them, plus
  *     the SNECK_ variables. */
 #include <errno.h>
-#include <getopt.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -30,15 +29,14 @@
 
 #include "child.h"
 #include "command.h"
-#include "duration.h"
 #include "exit.h"
+#include "options.h"
 #include "run_env.h"
 #include "run_options.h"
-#include "server_url.h"
+#include "session.h"
 
 enum {
 	ACQUIRE_TAG = 1,
-	LOCAL_CONNECT_MS = 10000, /* starting the private server on a busy machine takes its time */
 	CONFIRM_STEP_MS = 1,
 	STILL_WAITING_MS = 1000 /* after this a person at a terminal is told */
 };
@@ -47,6 +45,7 @@ static const int forwarded[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGU
 
 struct run {
 	const struct run_options *options;
+	struct session session;
 	sneck_client *client;
 	sneck_hold *hold;
 	struct child child;
@@ -142,45 +141,23 @@ static int next_signal(const struct run *run) {
 
 /* ---- Getting the lock -----------------------------------------------------------------------*/
 
-static int exit_code_of(const struct run *run, int code, int exit_if_invalid) {
-	switch (code) {
-	case SNECK_EBUSY:
-	case SNECK_ETIMEDOUT:
-		return run->options->conflict_exit_code;
-	case SNECK_EINVAL:
-		return exit_if_invalid;
-	case SNECK_EACCES:
-		return EXIT_NOPERM;
-	case SNECK_ENOTSUP:
-	case SNECK_ETYPE:
-	case SNECK_ECONN:
-	case SNECK_ESERVER:
-	case SNECK_EUNKNOWN:
-		return EXIT_UNREACHABLE;
-	default:
-		return EXIT_INTERNAL;
-	}
+static int open_client(struct run *run) {
+	const struct session_request request = {
+		.takes_locks = true,
+		.command = run->options->argv,
+		.note = run->options->note,
+		.retry_ms = run->options->retry_connect_ms,
+	};
+	int code = session_open(&run->session, &request);
+
+	run->client = run->session.client;
+	return code;
 }
 
-static int open_client(struct run *run) {
-	const struct run_options *options = run->options;
-	sneck_client_options client_options = SNECK_CLIENT_OPTIONS_INIT;
-	sneck_error error = { 0, 0, "", "" };
-
-	client_options.flags = SNECK_OPEN_CONNECT;
-	if (!strcmp(options->url, "local:"))
-		client_options.connect_ms = LOCAL_CONNECT_MS;
-	if (!options->url_named && !options->quiet)
-		fputs("sneck: no server was named: using local:, whose locks hold on this machine only\n",
-		        stderr);
-	int r = sneck_open(options->url, &client_options, &run->client, &error);
-	if (options->url_in_argv)
-		wipe_server_url(options->url_in_argv);
-	if (r == 0)
-		return 0;
-	fprintf(stderr, "sneck: %s: %s\n", options->url_shown,
-	        error.text[0] ? error.text : sneck_strerror(r));
-	return exit_code_of(run, r, EXIT_CONFIG);
+static int refusal_exit_code(const struct run *run, int code) {
+	if (code == SNECK_EBUSY || code == SNECK_ETIMEDOUT)
+		return run->options->conflict_exit_code;
+	return exit_code_of(code, EXIT_USAGE);
 }
 
 /* `text` names the lock if the library had a lock to speak of. */
@@ -198,13 +175,14 @@ static int start_acquire(struct run *run) {
 
 	acquire_options.wait_ms = options->wait_ms;
 	acquire_options.lease_ms = options->lease_ms;
+	acquire_options.policy = options->policy;
 	acquire_options.tag = ACQUIRE_TAG;
 	int r = sneck_acquire_start(
 	        run->client, options->name, strlen(options->name), options->mode, &acquire_options, &error);
 	if (r == 0)
 		return 0;
 	complain(run, r, error.text);
-	return exit_code_of(run, r, EXIT_USAGE);
+	return refusal_exit_code(run, r);
 }
 
 /* Take what the library has to say. A change of the hold's state needs no note here: the hold is
@@ -292,7 +270,7 @@ static int get_lock(struct run *run) {
 	bool busy = run->refusal.code == SNECK_EBUSY || run->refusal.code == SNECK_ETIMEDOUT;
 	if (!busy || !run->options->quiet)
 		complain(run, run->refusal.code, run->refusal.text);
-	return exit_code_of(run, run->refusal.code, EXIT_USAGE);
+	return refusal_exit_code(run, run->refusal.code);
 }
 
 /* ---- Running the command --------------------------------------------------------------------*/
@@ -367,7 +345,7 @@ static int start_command(struct run *run, char **envp) {
 
 /* Start the command and see it to its end. The exit code. */
 static int run_command(struct run *run) {
-	char **envp = run_env_new(run->options, run->hold);
+	char **envp = run_env_new(run->options, run->session.settings.url_shown, run->hold);
 
 	if (!envp) {
 		fputs("sneck: out of memory\n", stderr);
@@ -423,8 +401,12 @@ static int run_main(const struct command *self, int argc, char **argv) {
 	struct run run = { .options = &options, .signal_fd = -1, .timer_fd = -1, .child.tty = -1 };
 
 	int code = run_options_parse(self, argc, argv, &options);
-	if (code != RUN_OPTIONS_OK)
+	if (code != OPTIONS_OK)
 		return code;
+	code = session_load(&run.session, &options.parsed.common);
+	if (code != 0)
+		return code;
+	run_options_settle(&options, run.session.settings.lease_ms);
 	run.term_at_ms = options.kill_after_ms;
 	if (take_signals(&run) < 0) {
 		fprintf(stderr, "sneck: signals: %s\n", strerror(errno));
@@ -435,32 +417,35 @@ static int run_main(const struct command *self, int argc, char **argv) {
 		code = run_command(&run);
 	if (run.hold)
 		code = give_back(&run, code);
-	sneck_close(run.client);
+	session_close(&run.session);
 	return code;
 }
 
-static const char *const help[] = {
-	"run [-n | -w TIME] [-s | -x] [--lease TIME] [-k TIME] [-E N] [-q] [--server URL] NAME [--] COMMAND "
-	"[ARG…]",
-	"  -n, --nonblock               do not wait",
-	"  -w, --wait TIME              wait no longer than this (default: for ever)",
-	"  -s, --shared                 share the lock with other readers",
-	"  -x, --exclusive              hold it alone (the default)",
-	"      --lease TIME             how long the lock outlives sneck if that dies (default: 30s)",
-	"  -k, --kill-after TIME        time between SIGTERM and SIGKILL when the lease runs out (default:",
-	"                               5s; at most a quarter of the lease)",
-	"  -E, --conflict-exit-code N   exit with this when somebody else has the lock (default: 75)",
-	"  -q, --quiet                  say nothing about waiting, a busy lock, or the choice of local:",
-	"      --server URL             redis://, unix://, local: (default: SNECK_URL, REDIS_URL, local:)",
-	"",
-	"TIME is a number of seconds, or 500ms, 1.5s, 2m, 3h, 1d.",
-	"The command finds SNECK_NAME, SNECK_TOKEN, SNECK_MODE and SNECK_SERVER in its environment.",
+static const char *const examples[] = {
+	"sneck run backup -- /usr/local/bin/backup          wait for \"backup\", then run",
+	"sneck run -w 10m -s site -- rsync -a /srv/site …   shared, wait ten minutes at most",
+	"sneck run --skip --min-hold 30s report -- report   a crontab line: not twice at a time",
+	"sneck run build -c 'make && make install'          through the shell",
+	NULL,
+};
+
+static const char *const notes[] = {
+	"TIME is a number of seconds, or 500ms, 1.5s, 2m, 3h, 1d. Options end at NAME.",
+	"The command finds SNECK_NAME, SNECK_ID, SNECK_TOKEN, SNECK_MODE and SNECK_SERVER in its "
+	"environment;",
+	"see sneck help environment, and sneck help exit-codes.",
 	NULL,
 };
 
 const struct command command_run = {
 	.name = "run",
+	.synopsis = "[OPTION…] NAME [--] COMMAND [ARG…]",
 	.summary = "Run COMMAND while holding the lock NAME; stop it if the lock is lost.",
-	.help = help,
+	.examples = examples,
+	.notes = notes,
+	.options = run_option_rows,
+	.common = COMMON_SERVER | COMMON_TALK,
+	.stops_at_word = true,
+	.word = WORD_LOCK_COMMAND,
 	.main = run_main,
 };

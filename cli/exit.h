@@ -13,8 +13,9 @@
 	X(EXIT_UNREACHABLE, 69, "the server cannot be reached or used")             \
 	X(EXIT_BUSY, 75, "somebody else has the lock (another number with -E)")     \
 	X(EXIT_NOPERM, 77, "the server refuses the password or a command")          \
-	X(EXIT_CONFIG, 78, "wrong server URL")                                      \
+	X(EXIT_CONFIG, 78, "wrong server URL or configuration file")                \
 	X(EXIT_LOST, 79, "the lock was lost while the command ran; it was stopped") \
+	X(EXIT_MAX_HOLD, 124, "--max-hold was exceeded; the command was stopped")   \
 	X(EXIT_INTERNAL, 125, "sneck itself failed")                                \
 	X(EXIT_CANNOT_RUN, 126, "the command was found but cannot be run")          \
 	X(EXIT_NOT_FOUND, 127, "the command was not found")

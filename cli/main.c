@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The command line's entry: a table of commands and the way into it. Everything a command does is
- * in its own file and goes through <sneck/sneck.h>; this file knows names and help texts only. */
+/* The command line's entry: finds the command and hands over. Everything a command does is in its
+ * own file and goes through <sneck/sneck.h>. */
 #include <stdio.h>
 #include <string.h>
 
@@ -8,26 +8,23 @@
 
 #include "command.h"
 #include "exit.h"
+#include "help.h"
+#include "options.h"
 
-static const struct command *const commands[] = { &command_run, NULL };
+static int no_such_command(const char *name) {
+	const char *names[32];
+	size_t count = 0;
 
-static void print_help(FILE *out) {
-	fputs("sneck: locks that many processes on many machines share\n\n"
-	      "  sneck run backup -- tar cf /srv/backup.tar /home      wait for \"backup\", then run\n"
-	      "  sneck run -n backup -- true || echo somebody is at it  do not wait\n"
-	      "  sneck run -s site -- rsync -a /srv/site host:          shared with other readers\n\n"
-	      "Commands:\n",
-	        out);
-	for (const struct command *const *command = commands; *command; command++)
-		fprintf(out, "  sneck %s\n      %s\n", (*command)->help[0], (*command)->summary);
-	fputs("  sneck COMMAND --help\n  sneck --version\n"
-	      "\nServer: --server URL, or SNECK_URL, or REDIS_URL, else local: (a private server of this\n"
-	      "user on this machine). URLs: redis://[user:password@]host[:port][/db], unix:///path, local:\n"
-	      "\nExit status: the command's own, 128+N when signal N ended it, or\n",
-	        out);
-#define EXIT_LINE_(name, number, text) fprintf(out, "  %3d  %s\n", number, text);
-	EXIT_MAP(EXIT_LINE_)
-#undef EXIT_LINE_
+	if (name[0] == '-')
+		return usage_error(NULL, "no such option: %s; options go behind the command: sneck run %s …",
+		        name, name);
+	for (const struct command *const *command = commands; *command && count < 31; command++)
+		names[count++] = (*command)->name;
+	names[count] = NULL;
+	const char *near = suggest_word(name, names);
+	if (near)
+		return usage_error(NULL, "no such command: %s; did you mean %s?", name, near);
+	return usage_error(NULL, "no such command: %s", name);
 }
 
 int main(int argc, char **argv) {
@@ -35,7 +32,7 @@ int main(int argc, char **argv) {
 		print_help(stderr);
 		return EXIT_USAGE;
 	}
-	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
+	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")) {
 		print_help(stdout);
 		return 0;
 	}
@@ -43,10 +40,6 @@ int main(int argc, char **argv) {
 		printf("sneck %s\n", sneck_version());
 		return 0;
 	}
-	for (const struct command *const *command = commands; *command; command++) {
-		if (!strcmp(argv[1], (*command)->name))
-			return (*command)->main(*command, argc - 1, argv + 1);
-	}
-	fprintf(stderr, "sneck: no such command: %s; see sneck --help\n", argv[1]);
-	return EXIT_USAGE;
+	const struct command *command = find_command(argv[1]);
+	return command ? command->main(command, argc - 1, argv + 1) : no_such_command(argv[1]);
 }

@@ -30,7 +30,7 @@ static char *join(const char *name, const char *value) {
 }
 
 /* The array's first VARIABLES entries are ours to free, the others are the environment's. */
-char **run_env_new(const struct run_options *options, const sneck_hold *hold) {
+char **run_env_new(const struct run_options *options, const char *server, const sneck_hold *hold) {
 	char token[32];
 	size_t count = 0;
 
@@ -41,7 +41,7 @@ char **run_env_new(const struct run_options *options, const sneck_hold *hold) {
 		return NULL;
 	snprintf(token, sizeof(token), "%" PRIu64, sneck_hold_token(hold));
 	const char *values[VARIABLES] = { options->name, token,
-		options->mode == SNECK_READ ? "read" : "write", options->url_shown };
+		options->mode == SNECK_READ ? "read" : "write", server };
 	for (size_t i = 0; i < VARIABLES; i++) {
 		envp[i] = join(names[i], values[i]);
 		if (!envp[i]) {

@@ -7,28 +7,43 @@
 
 #include <sneck/sneck.h>
 
-struct command;
+#include "command.h"
+#include "options.h"
 
-/* The command line of `sneck run`. Strings are argv's or the environment's. */
+/* The command line of `sneck run`. Strings are argv's. */
 struct run_options {
+	struct parsed parsed;
 	const char *name;
-	char **argv; /* the command, ends with NULL */
+	char **argv;    /* the command, ends with NULL */
+	char *shell[4]; /* argv of -c */
 	sneck_mode mode;
 	int64_t wait_ms;
-	int64_t lease_ms;
-	int64_t kill_after_ms; /* already cut to what the lease allows */
+	int64_t lease_ms;      /* 0: not given */
+	int64_t kill_after_ms; /* see run_options_settle */
+	int64_t min_hold_ms;   /* 0: none */
+	int64_t max_hold_ms;   /* 0: none */
+	int64_t retry_connect_ms;
 	int conflict_exit_code;
+	int stop_signal;
+	int events_fd; /* -1: none */
+	uint32_t policy;
+	const char *note;
 	bool quiet;
-	const char *url;
-	bool url_named;
-	char url_shown[512]; /* without user and password */
-	char *url_in_argv;   /* the same, where others can see it; NULL: it came from elsewhere */
+	bool skip;
+	bool warn_only; /* --on-lost=warn */
+	bool foreground;
+	bool reentrant;
+	bool conflict_code_given;
+	char *script; /* of -c */
 };
 
-enum { RUN_OPTIONS_OK = -1 };
+extern const struct option_row run_option_rows[];
 
-/* RUN_OPTIONS_OK, or the exit code with which to end (help was asked for, or the usage is wrong and
- * has been complained about). */
+/* OPTIONS_OK, or the exit code with which to end (help was asked for, or the usage is wrong and has
+ * been complained about). */
 int run_options_parse(const struct command *command, int argc, char **argv, struct run_options *ret);
+
+/* Once the settings are known: the lease that counts, and a time to stop that fits into it. */
+void run_options_settle(struct run_options *options, int64_t configured_lease_ms);
 
 #endif

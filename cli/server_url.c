@@ -7,10 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *find_server_url(const char *option, bool *ret_named) {
+const char *find_server_url(const char *option) {
 	static const char *const variables[] = { "SNECK_URL", "REDIS_URL" };
 
-	*ret_named = true;
 	if (option)
 		return option;
 	for (size_t i = 0; i < sizeof(variables) / sizeof(*variables); i++) {
@@ -18,8 +17,7 @@ const char *find_server_url(const char *option, bool *ret_named) {
 		if (value && *value)
 			return value;
 	}
-	*ret_named = false;
-	return "local:";
+	return NULL;
 }
 
 /* Finds `user:password@` in `url`: from *ret_begin (after "://") to the returned '@'. NULL: none. A
@@ -75,4 +73,16 @@ void wipe_server_url(char *url) {
 		memset(begin, '*', (size_t)(at - begin));
 	if (query)
 		memset(query + 1, '*', strlen(query + 1));
+}
+
+bool server_url_has_secret(const char *url) {
+	char *copy = strdup(url);
+	char *begin;
+
+	if (!copy)
+		return false;
+	const char *at = find_userinfo(copy, &begin);
+	bool has = (at && memchr(begin, ':', (size_t)(at - begin))) || strstr(copy, "password=");
+	free(copy);
+	return has;
 }

@@ -5,14 +5,16 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Which server: `option` (may be NULL), else SNECK_URL, else REDIS_URL, else "local:". `ret_named`
- * says whether anybody named it. */
-const char *find_server_url(const char *option, bool *ret_named);
+/* Who names the server: `option` (may be NULL), else SNECK_URL, else REDIS_URL; NULL: none of them. */
+const char *find_server_url(const char *option);
 
 /* Write `url` without user and password. Too long for `size`: shortened. */
 void show_server_url(const char *url, char *ret_text, size_t size);
 
 /* Overwrite the secret in a URL that came in argv: other users can read it there. */
 void wipe_server_url(char *url);
+
+/* Is there a password in it? */
+bool server_url_has_secret(const char *url);
 
 #endif

@@ -113,22 +113,27 @@ static void test_wiped_urls(void **state) {
 }
 
 static void test_which_server(void **state) {
-	bool named;
-
 	(void)state;
 	unsetenv("SNECK_URL");
 	unsetenv("REDIS_URL");
-	assert_string_equal(find_server_url(NULL, &named), "local:");
-	assert_false(named);
+	assert_null(find_server_url(NULL));
 	setenv("REDIS_URL", "redis://r", 1);
-	assert_string_equal(find_server_url(NULL, &named), "redis://r");
-	assert_true(named);
+	assert_string_equal(find_server_url(NULL), "redis://r");
 	setenv("SNECK_URL", "redis://s", 1);
-	assert_string_equal(find_server_url(NULL, &named), "redis://s");
+	assert_string_equal(find_server_url(NULL), "redis://s");
 	setenv("SNECK_URL", "", 1);
-	assert_string_equal(find_server_url(NULL, &named), "redis://r");
-	assert_string_equal(find_server_url("redis://o", &named), "redis://o");
-	assert_true(named);
+	assert_string_equal(find_server_url(NULL), "redis://r");
+	assert_string_equal(find_server_url("redis://o"), "redis://o");
+}
+
+static void test_secrets_in_urls(void **state) {
+	(void)state;
+	assert_true(server_url_has_secret("redis://u:pw@host/3"));
+	assert_true(server_url_has_secret("redis://:pw@host"));
+	assert_true(server_url_has_secret("unix:///r?db=1&password=x"));
+	assert_false(server_url_has_secret("redis://user@host"));
+	assert_false(server_url_has_secret("redis://host:6380/3"));
+	assert_false(server_url_has_secret("local:"));
 }
 
 int main(void) {
@@ -137,6 +142,7 @@ int main(void) {
 		cmocka_unit_test(test_shown_urls),
 		cmocka_unit_test(test_wiped_urls),
 		cmocka_unit_test(test_which_server),
+		cmocka_unit_test(test_secrets_in_urls),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
