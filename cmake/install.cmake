@@ -21,3 +21,4 @@ configure_file(cmake/sneck.pc.in ${CMAKE_CURRENT_BINARY_DIR}/sneck.pc @ONLY)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/sneck.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
 install(FILES docs/man/sneck.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+install(FILES docs/man/libsneck.3 DESTINATION ${CMAKE_INSTALL_MANDIR}/man3)
