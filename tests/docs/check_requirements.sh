@@ -1,23 +1,24 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# docs/requirements.md names tests, files and functions. Each of them must exist, so that the record
-# cannot outlive what it speaks of.
+# docs/requirements.md and ARCHITECTURE.md name tests, files and functions. Each of them must exist, so
+# that a page cannot outlive what it speaks of.
 #
 #   tests/docs/check_requirements.sh SOURCE_DIR
 set -eu
 
 cd "$1"
-page=docs/requirements.md
+pages="docs/requirements.md ARCHITECTURE.md"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 missing=0
 
 complain() {
-	echo "$page: $*" >&2
+	echo "$pages: $*" >&2
 	missing=$((missing + 1))
 }
 
-grep -oE '`[^`]+`' "$page" | tr -d '`' | sort -u >"$work/quoted"
+# shellcheck disable=SC2086 # a list of files
+grep -ohE '`[^`]+`' $pages | tr -d '`' | sort -u >"$work/quoted"
 
 # `program/test`: a test is in its program's table, in whatever macro.
 tests=0
