@@ -34,6 +34,7 @@
 
 #include <sneck/error.h>
 #include <sneck/inspect.h>
+#include <sneck/probe.h>
 #include <sneck/version.h>
 
 #ifdef __cplusplus
@@ -267,6 +268,10 @@ SNECK_API void sneck_lock_info_free(sneck_lock_info *info);
 SNECK_API int sneck_list(
         sneck_client *client, const char *pattern, sneck_lock_list **ret_list, sneck_error *reterr);
 SNECK_API void sneck_lock_list_free(sneck_lock_list *list);
+
+/* Is this server fit for locks? Fills `ret_info` (begin with SNECK_PROBE_INFO_INIT, see probe.h) with
+ * what its `wanted` asks for. What the server refuses to tell is unknown and no error. */
+SNECK_API int sneck_probe(sneck_client *client, sneck_probe_info *ret_info, sneck_error *reterr);
 
 /* ---- Counters -------------------------------------------------------------------------------*/
 

@@ -12,6 +12,7 @@
 #include <sneck/error.h>
 
 #include "base/clock.h"
+#include "client/probe.h"
 
 /* Thread: any. */
 void snecki_client_wake(void *ctx) {
@@ -49,18 +50,26 @@ static void on_sub_ready(void *ctx) {
 
 	snecki_client_lock(client);
 	snecki_core_subscribed(client->core, snecki_now_ns());
+	pthread_cond_broadcast(&client->changed);
 	snecki_client_unlock(client);
 }
 
 static void on_sub_down(void *ctx, const struct sneck_error *why) {
 	sneck_client *client = ctx;
+
 	snecki_log(&client->log, LOG_INFO_, "no messages from %s for now: %s", client->display, why->text);
+	snecki_client_lock(client);
+	client->sub_failed = true;
+	pthread_cond_broadcast(&client->changed);
+	snecki_client_unlock(client);
 }
 
 static void on_sub_message(void *ctx, const char *payload, size_t len) {
 	sneck_client *client = ctx;
 	struct lock_note note;
 
+	if (snecki_probe_heard(client, payload, len))
+		return;
 	if (!client->dialect->read_note(&client->session, payload, len, &note)) {
 		snecki_log(&client->log, LOG_DEBUG_, "a message was not understood (%zu bytes)", len);
 		return;

@@ -122,6 +122,9 @@ struct sneck_client {
 	struct conn *conn;
 	struct sub *sub;
 	struct record record;
+	uint64_t echo_number;  /* of the probe's message that is under way; 0: none. Under mutex, as … */
+	int64_t echo_heard_ns; /* … when the last one came, and … */
+	bool sub_failed;       /* … that the subscription failed since a probe began */
 	pthread_t background;
 	int wake_fd;
 	int64_t background_due_ns; /* when the background thread will look at the timers; under mutex */

@@ -16,6 +16,7 @@ struct redisReply;
 struct sneck_error;
 struct sneck_lock_info;
 struct sneck_party;
+struct sneck_probe_info;
 
 /* What a dialect needs to know of the session. Borrowed; constant for the client's life. */
 struct dialect_session {
@@ -77,6 +78,14 @@ struct dialect {
 	 * (then `out` has failed). */
 	bool (*key_name)(
 	        const struct dialect_session *session, const char *key, size_t key_len, struct buf *out);
+
+	/* Which commands each role needs: fills `needs`. */
+	void (*needs)(struct sneck_probe_info *ret);
+	/* Which of them may this user not call? A script with its text, that only reads; `reads_only`: by
+	 * the command for such scripts. */
+	int (*encode_rights)(const struct dialect_session *session, bool reads_only, struct buf *out);
+	/* Fills `missing`. False: the server did not answer this. */
+	bool (*decode_rights)(const struct redisReply *reply, struct sneck_probe_info *ret);
 };
 
 extern const struct dialect snecki_native;

@@ -386,4 +386,7 @@ const struct dialect snecki_native = {
 	.decode_inspect = snecki_native_decode_inspect,
 	.encode_scan = snecki_native_encode_scan,
 	.key_name = snecki_native_key_name,
+	.needs = snecki_native_needs,
+	.encode_rights = snecki_native_encode_rights,
+	.decode_rights = snecki_native_decode_rights,
 };

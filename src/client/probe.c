@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: MIT */
+/* Facts about the server that people want to know before they trust it with locks.
+ *
+ * Nothing here decides about a lock. A question that the server refuses leaves its fact unknown, for
+ * a user with few rights is no error; only a server that does not answer is one.
+ *
+ * The message is one that the session publishes to itself, `p <number>`: it takes the way that every
+ * grant takes. */
+#include "client/probe.h"
+
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <hiredis/hiredis.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "base/random.h"
+#include "client/ask.h"
+
+enum { ROUNDS = 5, ECHO_MAX = 24 };
+
+static int64_t deadline_of(const sneck_client *client) {
+	return snecki_after_ms(snecki_now_ns(), client->command_ms);
+}
+
+static void write_words(struct buf *out, const char *const *words) {
+	size_t n = 0;
+
+	while (words[n])
+		n++;
+	snecki_buf_resp_array(out, n);
+	for (size_t i = 0; i < n; i++)
+		snecki_buf_resp_str(out, words[i]);
+}
+
+static int run(sneck_client *client, struct asks *asks, size_t n, sneck_error *reterr) {
+	for (size_t i = 0; i < n; i++)
+		if (snecki_asks_bytes(asks, i)->failed)
+			return snecki_err(reterr, SNECK_ENOMEM, "out of memory");
+	return snecki_asks_run(asks, deadline_of(client), SNECK_ECONN, reterr);
+}
+
+/* ---- INFO ---------------------------------------------------------------------------------------*/
+
+/* Copies the value of line `name:`; what does not fit is cut. False: there is none. */
+static bool info_text(const redisReply *info, const char *name, char *ret, size_t size) {
+	size_t name_len = strlen(name);
+
+	if (info->type != REDIS_REPLY_STRING)
+		return false;
+	for (const char *line = info->str; line && *line; line = strchr(line, '\n')) {
+		line += *line == '\n';
+		if (strncmp(line, name, name_len) != 0 || line[name_len] != ':')
+			continue;
+		const char *value = line + name_len + 1;
+		size_t len = strcspn(value, "\r\n");
+		snprintf(ret, size, "%.*s", (int)(len < size ? len : size - 1), value);
+		return true;
+	}
+	return false;
+}
+
+static int64_t info_number(const redisReply *info, const char *name) {
+	char text[24], *end;
+
+	if (!info_text(info, name, text, sizeof text))
+		return -1;
+	int64_t number = strtoll(text, &end, 10);
+	return *end || end == text ? -1 : number;
+}
+
+static int32_t info_small(const redisReply *info, const char *name) {
+	int64_t number = info_number(info, name);
+	return number > INT_MAX ? INT_MAX : (int32_t)number;
+}
+
+static void read_policy(const redisReply *info, sneck_probe_info *ret) {
+	info_text(info, "maxmemory_policy", ret->maxmemory_policy, sizeof ret->maxmemory_policy);
+	ret->maxmemory = info_number(info, "maxmemory");
+}
+
+static void read_version(const redisReply *info, sneck_probe_info *ret) {
+	bool valkey = info_text(info, "valkey_version", ret->version, sizeof ret->version);
+
+	if (valkey || info_text(info, "redis_version", ret->version, sizeof ret->version))
+		snprintf(ret->server, sizeof ret->server, "%s", valkey ? "valkey" : "redis");
+}
+
+/* `save`: the answer to CONFIG GET save, which few users may ask. */
+static void read_persistence(const redisReply *info, const redisReply *save, sneck_probe_info *ret) {
+	int64_t aof = info_number(info, "aof_enabled");
+
+	if (aof == 1)
+		ret->persistence = SNECK_PERSISTENCE_AOF;
+	else if (aof == 0 && save->type == REDIS_REPLY_ARRAY && save->elements == 2 &&
+	         save->element[1]->type == REDIS_REPLY_STRING)
+		ret->persistence = save->element[1]->len > 0 ? SNECK_PERSISTENCE_RDB : SNECK_PERSISTENCE_NONE;
+}
+
+static void read_server(const redisReply *info, const redisReply *save, sneck_probe_info *ret) {
+	char role[16];
+
+	read_version(info, ret);
+	read_policy(info, ret);
+	if (info_text(info, "role", role, sizeof role))
+		snprintf(ret->role, sizeof ret->role, "%s", strcmp(role, "master") ? "replica" : "primary");
+	ret->replicas = info_small(info, "connected_slaves");
+	ret->cluster = info_small(info, "cluster_enabled");
+	read_persistence(info, save, ret);
+}
+
+static int ask_server(sneck_client *client, sneck_probe_info *ret, sneck_error *reterr) {
+	static const char *const all[] = { "INFO", NULL };
+	static const char *const memory[] = { "INFO", "memory", NULL };
+	static const char *const save[] = { "CONFIG", "GET", "save", NULL };
+	bool policy_only = !(ret->wanted & SNECK_PROBE_SERVER);
+	size_t n = policy_only ? 1 : 2;
+	struct asks *asks = snecki_asks_new(client, n);
+
+	if (!asks)
+		return snecki_err(reterr, SNECK_ENOMEM, "out of memory");
+	write_words(snecki_asks_bytes(asks, 0), policy_only ? memory : all);
+	if (!policy_only)
+		write_words(snecki_asks_bytes(asks, 1), save);
+	int r = run(client, asks, n, reterr);
+	if (r == 0 && policy_only)
+		read_policy(snecki_asks_reply(asks, 0), ret);
+	else if (r == 0)
+		read_server(snecki_asks_reply(asks, 0), snecki_asks_reply(asks, 1), ret);
+	snecki_asks_free(asks);
+	return r;
+}
+
+/* ---- Time ---------------------------------------------------------------------------------------*/
+
+static int64_t wall_us(void) {
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
+
+static bool read_time(const redisReply *reply, int64_t *ret_us) {
+	if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 2 ||
+	        reply->element[0]->type != REDIS_REPLY_STRING ||
+	        reply->element[1]->type != REDIS_REPLY_STRING)
+		return false;
+	*ret_us = strtoll(reply->element[0]->str, NULL, 10) * 1000000 +
+	          strtoll(reply->element[1]->str, NULL, 10);
+	return true;
+}
+
+/* An answer that is an error took its time all the same. */
+static int ask_time(sneck_client *client, sneck_probe_info *ret, sneck_error *reterr) {
+	static const char *const words[] = { "TIME", NULL };
+	struct asks *asks = snecki_asks_new(client, 1);
+	int64_t server_us;
+
+	if (!asks)
+		return snecki_err(reterr, SNECK_ENOMEM, "out of memory");
+	write_words(snecki_asks_bytes(asks, 0), words);
+	int64_t before_ns = snecki_now_ns(), before_us = wall_us();
+	int r = run(client, asks, 1, reterr);
+	int64_t rtt_us = (snecki_now_ns() - before_ns) / 1000;
+	if (r == 0 && (ret->rtt_us < 0 || rtt_us < ret->rtt_us)) {
+		ret->rtt_us = rtt_us;
+		if (read_time(snecki_asks_reply(asks, 0), &server_us)) {
+			ret->clock_offset_ms = (server_us - before_us - rtt_us / 2) / 1000;
+			ret->clock_known = 1;
+		}
+	}
+	snecki_asks_free(asks);
+	return r;
+}
+
+/* ---- Rights -------------------------------------------------------------------------------------*/
+
+/* A user who may look but not write can ask by a script that only reads, and by no other. */
+static int ask_rights(sneck_client *client, sneck_probe_info *ret, sneck_error *reterr) {
+	int r = 0;
+
+	for (int i = 0; r == 0 && !ret->rights_known && i < 2; i++) {
+		struct asks *asks = snecki_asks_new(client, 1);
+		if (!asks)
+			return snecki_err(reterr, SNECK_ENOMEM, "out of memory");
+		r = client->dialect->encode_rights(&client->session, i > 0, snecki_asks_bytes(asks, 0));
+		if (r < 0)
+			snecki_err(reterr, r, "%s", sneck_strerror(r));
+		else
+			r = run(client, asks, 1, reterr);
+		if (r == 0)
+			ret->rights_known = client->dialect->decode_rights(snecki_asks_reply(asks, 0), ret);
+		snecki_asks_free(asks);
+	}
+	return r;
+}
+
+/* ---- A message ----------------------------------------------------------------------------------*/
+
+bool snecki_probe_heard(sneck_client *client, const char *payload, size_t len) {
+	char text[ECHO_MAX];
+
+	if (len < 2 || len >= sizeof text || payload[0] != 'p' || payload[1] != ' ')
+		return false;
+	memcpy(text, payload, len);
+	text[len] = '\0';
+	int64_t now_ns = snecki_now_ns();
+	snecki_client_lock(client);
+	if (client->echo_number != 0 && strtoull(text + 2, NULL, 16) == client->echo_number) {
+		client->echo_number = 0;
+		client->echo_heard_ns = now_ns;
+		pthread_cond_broadcast(&client->changed);
+	}
+	snecki_client_unlock(client);
+	return true;
+}
+
+/* False: the server does not let us subscribe, or not in time. */
+static bool wait_for_subscription(sneck_client *client) {
+	int64_t deadline_ns = deadline_of(client);
+
+	snecki_client_lock(client);
+	client->sub_failed = false;
+	snecki_client_unlock(client);
+	snecki_sub_want(client->sub);
+	snecki_client_wake(client);
+	snecki_client_lock(client);
+	while (!snecki_sub_is_ready(client->sub) && !client->sub_failed &&
+	        snecki_client_await_change(client, deadline_ns))
+		;
+	bool ready = snecki_sub_is_ready(client->sub);
+	snecki_client_unlock(client);
+	return ready;
+}
+
+static int publish(sneck_client *client, uint64_t number, sneck_error *reterr) {
+	struct asks *asks = snecki_asks_new(client, 1);
+	struct buf channel = BUF_INIT;
+	char text[ECHO_MAX];
+
+	if (!asks)
+		return snecki_err(reterr, SNECK_ENOMEM, "out of memory");
+	int r = client->dialect->channel(&client->session, &channel);
+	snprintf(text, sizeof text, "p %" PRIx64, number);
+	struct buf *out = snecki_asks_bytes(asks, 0);
+	snecki_buf_resp_array(out, 3);
+	snecki_buf_resp_str(out, "PUBLISH");
+	snecki_buf_resp_bulk(out, channel.data, channel.len);
+	snecki_buf_resp_str(out, text);
+	snecki_buf_done(&channel);
+	if (r < 0)
+		snecki_err(reterr, r, "%s", sneck_strerror(r));
+	else
+		r = run(client, asks, 1, reterr);
+	if (r == 0 && snecki_asks_reply(asks, 0)->type != REDIS_REPLY_INTEGER)
+		r = 1; /* not allowed */
+	snecki_asks_free(asks);
+	return r;
+}
+
+static int ask_message(sneck_client *client, sneck_probe_info *ret, sneck_error *reterr) {
+	uint64_t number = snecki_random_u64() | 1;
+
+	if (!wait_for_subscription(client)) {
+		ret->message_us = -2;
+		return 0;
+	}
+	snecki_client_lock(client);
+	client->echo_number = number;
+	snecki_client_unlock(client);
+	int64_t before_ns = snecki_now_ns(), deadline_ns = deadline_of(client);
+	int r = publish(client, number, reterr);
+	snecki_client_lock(client);
+	while (r == 0 && client->echo_number == number && snecki_client_await_change(client, deadline_ns))
+		;
+	bool heard = client->echo_number != number;
+	client->echo_number = 0;
+	if (r == 0)
+		ret->message_us = heard ? (client->echo_heard_ns - before_ns) / 1000 : -2;
+	snecki_client_unlock(client);
+	return r < 0 ? r : 0;
+}
+
+int snecki_probe(sneck_client *client, sneck_probe_info *ret, sneck_error *reterr) {
+	int r = 0;
+
+	client->dialect->needs(ret);
+	if (ret->wanted & (SNECK_PROBE_SERVER | SNECK_PROBE_POLICY))
+		r = ask_server(client, ret, reterr);
+	for (int i = 0; r == 0 && (ret->wanted & SNECK_PROBE_TIME) && i < ROUNDS; i++)
+		r = ask_time(client, ret, reterr);
+	if (r == 0 && (ret->wanted & SNECK_PROBE_RIGHTS))
+		r = ask_rights(client, ret, reterr);
+	if (r == 0 && (ret->wanted & SNECK_PROBE_MESSAGE))
+		r = ask_message(client, ret, reterr);
+	return r;
+}
