@@ -271,8 +271,10 @@ static void on_upgrade(struct lock_core *core, struct lock_grant *grant, const s
         const struct lock_outcome *outcome, const char *detail, int64_t sent_ns, int64_t now_ns) {
 	struct lock_entry *entry = grant->entry;
 
-	if (grant->conv != CONV_UP_ASKED && grant->conv != CONV_UP_QUEUED)
+	if (grant->conv != CONV_UP_ASKED && grant->conv != CONV_UP_QUEUED) {
+		grant->conv_won = grant->conv_won || outcome->status == LOCK_GRANTED;
 		return; /* given up: the cancel behind it settles it. Or a message was faster */
+	}
 	switch (outcome->status) {
 	case LOCK_GRANTED:
 		grant->token = outcome->token;
@@ -355,6 +357,10 @@ static void on_upgrade_cancel(struct lock_core *core, struct lock_grant *grant, 
 		grant->token = outcome->token;
 		grant->server_token = outcome->token;
 		snecki_conv_granted(core, grant, now_ns);
+		return;
+	}
+	if (outcome->status == LOCK_GONE || grant->conv_won) { /* WRITE was ours, and has ended */
+		snecki_conv_lost(core, grant, outcome, now_ns);
 		return;
 	}
 	uint64_t lost[LOCK_BURY_MAX];

@@ -382,3 +382,10 @@ void snecki_core_counters(const struct lock_core *core, struct lock_core_counter
 	*ret = core->counters;
 	ret->holds = core->holds_n;
 }
+
+bool snecki_hold_id(const struct lock_core *core, const struct lock_hold *hold, char ret_id[LOCK_ID_MAX]) {
+	if (!snecki_hold_live(hold))
+		return false;
+	core->config.hooks->own_id(core->config.ctx, hold->grant->mode, hold->grant->attempt, ret_id);
+	return true;
+}

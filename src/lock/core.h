@@ -179,6 +179,8 @@ int64_t snecki_core_next_due(const struct lock_core *core); /* NS_NEVER: nothing
 void snecki_core_run(struct lock_core *core, int64_t now_ns);
 /* Until when the hold is certainly ours; 0 when it is not. */
 int64_t snecki_hold_valid_until(const struct lock_hold *hold);
+/* The server's name of the hold, through hooks->own_id. False: it is not held. */
+bool snecki_hold_id(const struct lock_core *core, const struct lock_hold *hold, char ret_id[LOCK_ID_MAX]);
 
 void snecki_core_counters(const struct lock_core *core, struct lock_core_counters *ret);
 

@@ -59,6 +59,7 @@ struct lock_grant {
 	bool early;    /* a grant message came before the answer that would have said "waiting" */
 	bool renewing; /* a renewal of the watchdog is in flight */
 	bool beating;
+	bool conv_won;           /* CONV_UP_CANCEL: its upgrade was granted, as an answer said */
 	bool release_after_conv; /* the last hold went while a conversion was unanswered */
 	bool resent_leave;       /* an earlier copy of the release may have run */
 	bool claimed;            /* the server has confirmed the grant to us */

@@ -413,8 +413,10 @@ void snecki_core_adopt(
  * with the release), or that of a writer here who still waits for this owner. */
 static uint64_t private_token(const struct lock_grant *grant, int64_t now_ns) {
 	const struct lock_entry *entry = grant->entry;
-	const struct lock_hold *outer = find_hold(entry, grant->wish->owner, 'W', now_ns);
 
+	if (!grant->vouched)
+		return grant->token; /* no re-entry: it had its turn */
+	const struct lock_hold *outer = find_hold(entry, grant->wish->owner, 'W', now_ns);
 	if (!outer)
 		outer = find_hold(entry, grant->wish->owner, 'R', now_ns);
 	return outer ? outer->token : grant->token;

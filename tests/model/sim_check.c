@@ -131,6 +131,10 @@ static void look_at(struct handle *handle) {
 	if (grant && (sim_is_broken(lock, handle->session->id, grant->attempt) ||
 	                     sim_is_broken(lock, handle->session->id, grant->conv_attempt)))
 		handle->broken = true;
+	if (grant)
+		LIST_EACH (h, &grant->holds)
+			if (LIST_ITEM(LIST_ITEM(h, struct lock_hold, in_grant), struct handle, lock)->broken)
+				handle->broken = true; /* nested in one that was */
 	handle->attempt = grant ? grant->attempt : 0;
 	handle->conv_attempt = grant ? grant->conv_attempt : 0;
 	handle->valid_until_ns = snecki_hold_valid_until(&handle->lock);
@@ -144,7 +148,7 @@ void check_loss(const struct handle *handle) {
 
 	if (!holder)
 		holder = sim_find_holder(lock, handle->session->id, handle->conv_attempt);
-	if (handle->attempt && handle->valid_until_ns > world->now_ns && holder &&
+	if (handle->attempt && !handle->broken && handle->valid_until_ns > world->now_ns && holder &&
 	        world_from_server_ms(holder->deadline_ms) > world->now_ns)
 		world_fail(world, "s%d owner %" PRIu64 " loses what the server has", handle->session->id,
 		        handle->lock.owner);
