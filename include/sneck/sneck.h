@@ -198,6 +198,8 @@ SNECK_API int sneck_upgrade(sneck_hold *hold, const sneck_acquire_options *optio
 /* Turn a WRITE hold into READ and let waiting readers in. */
 SNECK_API int sneck_downgrade(sneck_hold *hold, sneck_error *reterr);
 
+enum { SNECK_ID_MAX = 64 }; /* bytes of an id, with its NUL */
+
 /* ---- Looking at a hold: from memory, no round trip ------------------------------------------*/
 
 /* Is the hold certainly ours for another `need_ms`? The habit to have before each side effect. */
@@ -210,13 +212,14 @@ SNECK_API uint64_t sneck_hold_token(const sneck_hold *hold);
 SNECK_API sneck_state sneck_hold_state(const sneck_hold *hold);
 SNECK_API sneck_mode sneck_hold_mode(const sneck_hold *hold);
 SNECK_API const char *sneck_hold_name(const sneck_hold *hold, size_t *ret_len);
+/* The hold's id at this moment, as sneck_inspect shows it; threads that share a hold on the server
+ * share it, and a conversion changes it. SNECK_ELOST: it is not held any more. */
+SNECK_API int sneck_hold_id(const sneck_hold *hold, char ret_id[SNECK_ID_MAX]);
 /* A descriptor that is readable while the state is not SNECK_HELD; made on first use, closed by
  * sneck_release. Poll it, do not read it. Negative: an SNECK_E… code. */
 SNECK_API int sneck_hold_fd(sneck_hold *hold);
 
 /* ---- A hold that outlives the process -------------------------------------------------------*/
-
-enum { SNECK_ID_MAX = 64 };
 
 /* Give up the handle but not the hold: it stays on the server until its lease ends (lease_ms from
  * now, fixed) or somebody adopts it by the id written to `ret_id`. Frees the handle on success. */

@@ -212,6 +212,17 @@ sneck_mode sneck_hold_mode(const sneck_hold *hold) {
 	return mode;
 }
 
+int sneck_hold_id(const sneck_hold *hold, char ret_id[SNECK_ID_MAX]) {
+	if (!hold || !ret_id)
+		return SNECK_EINVAL;
+	if (snecki_client_forked(hold->client))
+		return SNECK_EFORKED;
+	pthread_mutex_lock(&hold->client->mutex);
+	bool held = snecki_hold_id(hold->client->core, &hold->lock, ret_id);
+	pthread_mutex_unlock(&hold->client->mutex);
+	return held ? 0 : SNECK_ELOST;
+}
+
 const char *sneck_hold_name(const sneck_hold *hold, size_t *ret_len) {
 	if (!hold)
 		return NULL;
