@@ -215,9 +215,12 @@ void check_token(struct handle *handle, bool adopted) {
 	uint64_t who = (uint64_t)handle->session->id << 8 | handle->lock.owner;
 	bool goes_on = adopted || owner_has_more(handle) || world->writer[handle->lock_index] == who;
 
-	look_at(handle);
-	if (handle->broken)
-		return;
+	LIST_EACH (at, &handle->session->handles) {
+		struct handle *other = LIST_ITEM(at, struct handle, node);
+		look_at(other);
+		if (other->broken && other->lock_index == handle->lock_index && other->lock.grant)
+			return; /* it may be nested in what is no more */
+	}
 	world_trace(world, "s%d owner %" PRIu64 ": token %" PRIu64, handle->session->id, handle->lock.owner,
 	        token);
 	if (!goes_on) {
