@@ -18,6 +18,7 @@ int snecki_core_new(const struct lock_core_config *config, struct lock_core **re
 	core->config = *config;
 	core->rng = config->seed | 1;
 	snecki_list_init(&core->wishes);
+	snecki_list_init(&core->renew_line);
 	snecki_heap_init(&core->timers);
 	snecki_heap_init(&core->wish_timers);
 	if (snecki_map_init(&core->entries) < 0)

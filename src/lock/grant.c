@@ -32,6 +32,7 @@ static struct lock_grant *new_grant(
 	grant->leave_until_ns = NS_NEVER;
 	snecki_list_init(&grant->calls);
 	snecki_list_init(&grant->holds);
+	snecki_list_init(&grant->in_line);
 	snecki_list_append(&entry->grants, &grant->in_entry);
 	snecki_map_insert(&core->attempts, &grant->by_attempt.node, &grant->attempt, sizeof grant->attempt);
 	core->grants_n++;
@@ -65,6 +66,7 @@ void snecki_grant_drop(struct lock_core *core, struct lock_grant *grant) {
 		snecki_map_remove(&core->attempts, &grant->by_conv.node);
 	snecki_heap_remove(&core->timers, &grant->timer);
 	snecki_list_remove(&grant->in_entry);
+	snecki_list_remove(&grant->in_line);
 	core->grants_n--;
 	free(grant);
 }

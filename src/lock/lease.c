@@ -177,7 +177,7 @@ static int64_t held_due(const struct lock_core *core, const struct lock_grant *g
 	LIST_EACH (h, &grant->holds)
 		due = earliest(due, LIST_ITEM(h, struct lock_hold, in_grant)->fixed_until_ns);
 	if (snecki_grant_renewed(grant)) {
-		if (!grant->renewing)
+		if (!grant->renewing && snecki_list_empty(&grant->in_line))
 			due = earliest(due, grant->renew_at_ns);
 		if (!grant->suspect)
 			due = earliest(due, suspect_at(core, grant));
@@ -240,19 +240,38 @@ void snecki_lease_renew(
 	snecki_call_send(core, call);
 }
 
-static void renew_due(struct lock_core *core, struct lock_grant *grant, int64_t now_ns) {
-	if (grant->conv == CONV_DOWN || grant->conv == CONV_DETACH ||
-	        core->renewals_inflight >= RENEW_INFLIGHT_MAX) {
-		grant->renew_at_ns =
-		        now_ns +
-		        NS_PER_MS; /* soon: the answer in flight lengthens the lease, or makes room */
-		return;
-	}
+static void renew_now(struct lock_core *core, struct lock_grant *grant, int64_t now_ns) {
 	/* The next one by the pace; a failure moves it closer. */
 	do
 		grant->renew_at_ns += interval_ns(grant);
 	while (grant->renew_at_ns <= now_ns);
 	snecki_lease_renew(core, grant, NULL, grant->lease_ms);
+	snecki_lease_arm(core, grant);
+}
+
+void snecki_lease_renew_soon(struct lock_core *core, struct lock_grant *grant, int64_t now_ns) {
+	if (grant->renewing || !snecki_list_empty(&grant->in_line))
+		return;
+	if (core->renewals_inflight < RENEW_INFLIGHT_MAX)
+		renew_now(core, grant, now_ns);
+	else
+		snecki_list_append(&core->renew_line, &grant->in_line);
+}
+
+void snecki_lease_renew_next(struct lock_core *core, int64_t now_ns) {
+	while (core->renewals_inflight < RENEW_INFLIGHT_MAX && !snecki_list_empty(&core->renew_line)) {
+		struct lock_grant *grant = LIST_ITEM(core->renew_line.next, struct lock_grant, in_line);
+		snecki_list_remove(&grant->in_line);
+		if (grant->state == GRANT_HELD && !grant->renewing && snecki_grant_renewed(grant))
+			renew_now(core, grant, now_ns);
+	}
+}
+
+static void renew_due(struct lock_core *core, struct lock_grant *grant, int64_t now_ns) {
+	if (grant->conv == CONV_DOWN || grant->conv == CONV_DETACH) /* whose answer lengthens the lease */
+		grant->renew_at_ns = now_ns + interval_ns(grant) / 8;
+	else
+		snecki_lease_renew_soon(core, grant, now_ns);
 }
 
 static void expire_fixed(struct lock_core *core, struct lock_grant *grant, int64_t now_ns) {
@@ -278,7 +297,7 @@ static void held_timer(struct lock_core *core, struct lock_grant *grant, int64_t
 	if (snecki_grant_renewed(grant)) {
 		if (now_ns >= suspect_at(core, grant))
 			snecki_lease_suspect(core, grant, true);
-		if (!grant->renewing && now_ns >= grant->renew_at_ns)
+		if (!grant->renewing && snecki_list_empty(&grant->in_line) && now_ns >= grant->renew_at_ns)
 			renew_due(core, grant, now_ns);
 	}
 	if (beats(grant) && !grant->beating && now_ns >= grant->beat_at_ns)

@@ -49,6 +49,7 @@ struct lock_grant {
 	struct heap_node timer;
 	struct list calls; /* in flight */
 	struct list holds;
+	struct list in_line; /* core's renew_line */
 	enum grant_state state;
 	enum conv_state conv;
 	char mode;
@@ -123,6 +124,7 @@ struct lock_core {
 	struct list wishes;
 	size_t grants_n, wishes_n, calls_n, holds_n;
 	unsigned renewals_inflight;
+	struct list renew_line; /* grants whose renewal is due when there is room for it */
 	uint64_t attempt_counter;
 	uint64_t rng;
 	bool closing;
@@ -177,6 +179,8 @@ void snecki_lease_held(
 void snecki_lease_arm(struct lock_core *core, struct lock_grant *grant);   /* sets the timer */
 void snecki_lease_renew(
         struct lock_core *core, struct lock_grant *grant, struct lock_wish *ticket, int64_t lease_ms);
+void snecki_lease_renew_soon(struct lock_core *core, struct lock_grant *grant, int64_t now_ns);
+void snecki_lease_renew_next(struct lock_core *core, int64_t now_ns); /* there may be room */
 void snecki_lease_lose(struct lock_core *core, struct lock_grant *grant, enum hold_state how, int64_t now_ns);
 /* Its time is over by our clock; the server may keep it longer, so it is given back as well. */
 void snecki_lease_expire(struct lock_core *core, struct lock_grant *grant, int64_t now_ns);

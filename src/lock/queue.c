@@ -127,10 +127,7 @@ static void renew_before_use(
 	if (wish->lease_ms > grant->lease_ms)
 		grant->lease_ms = wish->lease_ms;
 	grant->renew_first = true;
-	if (!grant->renewing && core->renewals_inflight < RENEW_INFLIGHT_MAX)
-		snecki_lease_renew(core, grant, NULL, grant->lease_ms);
-	else if (!grant->renewing)
-		grant->renew_at_ns = now_ns; /* as soon as there is room */
+	snecki_lease_renew_soon(core, grant, now_ns);
 	snecki_lease_arm(core, grant);
 }
 

@@ -500,6 +500,7 @@ void snecki_core_reply(struct lock_core *core, struct lock_call *call, const str
 	if (call->ticket && !call->ticket->done) /* nobody else will end it */
 		snecki_wish_finish(core, call->ticket, SNECK_EUNKNOWN, NULL);
 	free(call);
+	snecki_lease_renew_next(core, now_ns);
 	snecki_pump(core, entry, now_ns);
 	snecki_entry_settle(core, entry);
 }
