@@ -1,14 +1,37 @@
 /* SPDX-License-Identifier: MIT */
+/* What a command learns about the lock it runs under, and what a sneck inside it reads back. */
 #ifndef SNECK_CLI_RUN_ENV_H
 #define SNECK_CLI_RUN_ENV_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
 #include <sneck/sneck.h>
 
-struct run_options;
+struct held_lock {
+	const char *name;
+	const char *mode; /* "read" or "write" */
+	const char *id;
+	uint64_t token;
+	const char *server;     /* without password */
+	const char *name_space; /* NULL: the default */
+};
 
-/* The environment of a command that runs under `hold`: this process's, plus SNECK_NAME, SNECK_TOKEN,
- * SNECK_MODE and SNECK_SERVER (without password). NULL: out of memory. */
-char **run_env_new(const struct run_options *options, const char *server, const sneck_hold *hold);
+/* The environment of a command that runs under `lock`, taken by this process: this process's, plus
+ * SNECK_NAME, SNECK_ID, SNECK_TOKEN, SNECK_MODE, SNECK_SERVER and SNECK_HELD. NULL: out of memory. */
+char **run_env_new(const struct held_lock *lock);
 void run_env_free(char **envp);
+
+/* A sneck run around this one that holds the same lock (name, server, namespace count), read from
+ * SNECK_HELD. */
+struct outer_lock {
+	char *mode;
+	char *id;
+	char *token;
+	int pid; /* of that sneck */
+};
+/* False: there is none, or it has ended. True: free with outer_lock_done. */
+bool find_outer_lock(const struct held_lock *wanted, struct outer_lock *ret);
+void outer_lock_done(struct outer_lock *outer);
 
 #endif

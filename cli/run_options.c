@@ -13,11 +13,7 @@
 #include "command.h"
 #include "exit.h"
 
-enum {
-	KILL_AFTER_DEFAULT_MS = 5000,
-	/* The lease is renewed at a third and suspect at a half: in the last quarter it is in danger. */
-	KILL_AFTER_LEASE_PART = 4
-};
+enum { KILL_AFTER_DEFAULT_MS = 5000 };
 
 enum { GROUP_WAIT = 1, GROUP_MODE };
 
@@ -237,6 +233,8 @@ static int check_contradictions(const struct command *command, const struct run_
 	if (options->skip && options->conflict_code_given)
 		return usage_error(
 		        command, "--skip and --conflict-exit-code contradict each other: give one of them");
+	if (options->min_hold_ms > SNECK_LEASE_MAX_MS)
+		return usage_error(command, "--min-hold must not be longer than 7d");
 	if (options->max_hold_ms && options->min_hold_ms > options->max_hold_ms)
 		return usage_error(command, "--min-hold is longer than --max-hold");
 	return OPTIONS_OK;
@@ -278,6 +276,4 @@ int run_options_parse(const struct command *command, int argc, char **argv, stru
 void run_options_settle(struct run_options *options, int64_t configured_lease_ms) {
 	if (!options->lease_ms)
 		options->lease_ms = configured_lease_ms ? configured_lease_ms : SNECK_LEASE_DEFAULT_MS;
-	if (options->kill_after_ms > options->lease_ms / KILL_AFTER_LEASE_PART)
-		options->kill_after_ms = options->lease_ms / KILL_AFTER_LEASE_PART;
 }

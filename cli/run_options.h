@@ -19,7 +19,7 @@ struct run_options {
 	sneck_mode mode;
 	int64_t wait_ms;
 	int64_t lease_ms;      /* 0: not given */
-	int64_t kill_after_ms; /* see run_options_settle */
+	int64_t kill_after_ms; /* from the signal to SIGKILL */
 	int64_t min_hold_ms;   /* 0: none */
 	int64_t max_hold_ms;   /* 0: none */
 	int64_t retry_connect_ms;
@@ -37,13 +37,17 @@ struct run_options {
 	char *script; /* of -c */
 };
 
+/* The lease is renewed at a third and suspect at a half: in the last quarter it is in danger, and no part
+ * of it before that may be spent on stopping. */
+enum { KILL_AFTER_LEASE_PART = 4 };
+
 extern const struct option_row run_option_rows[];
 
 /* OPTIONS_OK, or the exit code with which to end (help was asked for, or the usage is wrong and has
  * been complained about). */
 int run_options_parse(const struct command *command, int argc, char **argv, struct run_options *ret);
 
-/* Once the settings are known: the lease that counts, and a time to stop that fits into it. */
+/* Once the settings are known: the lease that counts (0: not configured). */
 void run_options_settle(struct run_options *options, int64_t configured_lease_ms);
 
 #endif

@@ -86,3 +86,17 @@ bool server_url_has_secret(const char *url) {
 	free(copy);
 	return has;
 }
+
+void server_url_identity(const char *url, char *ret_text, size_t size) {
+	const char *rest = !strncmp(url, "valkey", 6) ? url + 6 : url;
+
+	snprintf(ret_text, size, "%s%s", rest == url ? "" : "redis", rest);
+	if (strncmp(ret_text, "redis://", 8) != 0)
+		return;
+	char *slash = strchr(ret_text + 8, '/');
+	if (slash && (!slash[1] || !strcmp(slash, "/0")))
+		*slash = '\0';
+	size_t len = strcspn(ret_text + 8, "/") + 8;
+	if (len > 5 && !strncmp(ret_text + len - 5, ":6379", 5))
+		memmove(ret_text + len - 5, ret_text + len, strlen(ret_text + len) + 1);
+}

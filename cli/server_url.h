@@ -14,6 +14,10 @@ void show_server_url(const char *url, char *ret_text, size_t size);
 /* Overwrite the secret in a URL that came in argv: other users can read it there. */
 void wipe_server_url(char *url);
 
+/* One spelling of those that mean the same server: default port and database left out. `url` has no
+ * password. */
+void server_url_identity(const char *url, char *ret_text, size_t size);
+
 /* Is there a password in it? */
 bool server_url_has_secret(const char *url);
 

@@ -63,11 +63,32 @@ static const char *remedy_of(const struct session *session, const sneck_error *e
 	}
 }
 
+/* The rule that the server's administrator has to add. False: not known. */
+static bool say_missing_rule(const struct session *session) {
+	sneck_probe_info info = SNECK_PROBE_INFO_INIT;
+	char rule[2 * sizeof(info.missing[0])] = "", *out = rule;
+
+	info.wanted = SNECK_PROBE_RIGHTS;
+	if (!session->client || sneck_probe(session->client, &info, NULL) < 0 || !info.rights_known ||
+	        !info.missing[SNECK_ROLE_HOLDER][0])
+		return false;
+	for (const char *in = info.missing[SNECK_ROLE_HOLDER]; *in && out < rule + sizeof(rule) - 3; in++) {
+		if (in == info.missing[SNECK_ROLE_HOLDER] || in[-1] == ' ')
+			*out++ = '+';
+		*out++ = *in;
+	}
+	*out = '\0';
+	talk("hint: the missing rule: ACL SETUSER <user> %s", rule);
+	return true;
+}
+
 int session_complain(const struct session *session, const sneck_error *error, int exit_if_invalid) {
 	const char *text = error->text[0] ? error->text : sneck_strerror(error->code);
 	const char *remedy = remedy_of(session, error);
 
 	talk("%s: %s", session->settings.url_shown, text);
+	if (error->code == SNECK_EACCES && say_missing_rule(session))
+		return EXIT_NOPERM;
 	if (remedy)
 		talk("hint: %s", remedy);
 	return exit_code_of(error->code, exit_if_invalid);
