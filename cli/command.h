@@ -46,6 +46,12 @@ struct command {
 };
 
 extern const struct command command_run;
+extern const struct command command_try;
+extern const struct command command_wait;
+extern const struct command command_ls;
+extern const struct command command_show;
+extern const struct command command_doctor;
+extern const struct command command_acl;
 extern const struct command command_completion;
 extern const struct command command_help;
 

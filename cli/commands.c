@@ -7,6 +7,12 @@
 
 const struct command *const commands[] = {
 	&command_run,
+	&command_try,
+	&command_wait,
+	&command_ls,
+	&command_show,
+	&command_doctor,
+	&command_acl,
 	&command_completion,
 	&command_help,
 	NULL,

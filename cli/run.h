@@ -34,7 +34,6 @@ struct run {
 	int end_signal;      /* while waiting: the signal that ends it; else 0 */
 	bool settled;        /* the acquire has ended: `hold`, or `refusal` */
 	sneck_event refusal; /* code and text */
-	bool line_open;      /* the terminal's last line is ours to write over */
 
 	int64_t asked_ms;    /* CLOCK_BOOTTIME */
 	int64_t acquired_ms; /* the same */

@@ -7,15 +7,13 @@
 #include <unistd.h>
 
 #include "exit.h"
+#include "lock_view.h"
 #include "run.h"
 
 enum {
 	ACQUIRE_TAG = 1,
 	CONFIRM_STEP_MS = 1,
-	NOTICE_MS = 100, /* a wait this long is an event for --events-fd */
-	STILL_WAITING_MS = 1000,
-	TERMINAL_STEP_MS = 1000,
-	ELSEWHERE_STEP_MS = 60000
+	NOTICE_MS = 100 /* a wait this long is an event for --events-fd */
 };
 
 /* ---- Signals --------------------------------------------------------------------------------*/
@@ -91,10 +89,8 @@ static int refuse(struct run *run, int code, const char *text) {
 		snprintf(error.text, sizeof(error.text), "%s", text[0] ? text : sneck_strerror(code));
 		return session_complain(&run->session, &error, EXIT_USAGE);
 	}
-	if (!run->options->quiet && !run->options->skip) {
-		talk("%s", text[0] ? text : sneck_strerror(code));
-		talk("hint: sneck run -w 10m %s … waits; sneck show %s says more", run->shown, run->shown);
-	}
+	if (!run->options->quiet && !run->options->skip)
+		tell_busy(&run->session, run->options->name, strlen(run->options->name), code, text);
 	return run->options->conflict_exit_code;
 }
 
@@ -106,6 +102,7 @@ static int start_acquire(struct run *run) {
 	acquire.wait_ms = options->wait_ms;
 	acquire.lease_ms = options->lease_ms;
 	acquire.policy = options->policy;
+	acquire.fixed = options->fixed;
 	acquire.tag = ACQUIRE_TAG;
 	run->asked_ms = boot_ms();
 	int r = sneck_acquire_start(
@@ -115,31 +112,12 @@ static int start_acquire(struct run *run) {
 
 /* ---- Waiting --------------------------------------------------------------------------------*/
 
-static void say_waiting(struct run *run) {
-	bool terminal = isatty(STDERR_FILENO);
-	char waited[32];
-
-	if (run->options->quiet)
-		return;
-	show_duration(boot_ms() - run->asked_ms, waited);
-	if (!terminal) {
-		talk("waiting for %s, since %s", run->shown, waited);
-		return;
-	}
-	fprintf(stderr, "\r\033[Ksneck: waiting for %s, since %s", run->shown, waited);
-	run->line_open = true;
-}
-
-static void end_line(struct run *run) {
-	if (run->line_open)
-		fputs("\r\033[K", stderr);
-	run->line_open = false;
-}
-
 /* Until the acquire has ended. */
 static void wait_for_lock(struct run *run) {
+	struct waiting waiting;
 	bool noticed = false;
 
+	waiting_begin(&waiting, run->options->quiet);
 	run_set_timer(run, NOTICE_MS);
 	while (!run->settled) {
 		run_wait_for_news(run);
@@ -147,15 +125,15 @@ static void wait_for_lock(struct run *run) {
 		if (rang && !noticed) {
 			noticed = true;
 			run_events_waiting(&run->events);
-			run_set_timer(run, STILL_WAITING_MS - NOTICE_MS);
+			run_set_timer(run, waiting_due_ms(&waiting));
 		} else if (rang) {
-			say_waiting(run);
-			run_set_timer(run, isatty(STDERR_FILENO) ? TERMINAL_STEP_MS : ELSEWHERE_STEP_MS);
+			waiting_show(&waiting, &run->session, run->options->name, strlen(run->options->name));
+			run_set_timer(run, waiting_due_ms(&waiting));
 		}
 		heed_signals(run);
 		run_read_events(run);
 	}
-	end_line(run);
+	waiting_end(&waiting);
 	run_stop_timer(run);
 }
 

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: MIT */
+/* sneck acl: the rule that makes a user who may do what a role needs and nothing else. */
+#include <stdio.h>
+#include <string.h>
+
+#include "exit.h"
+#include "lock_view.h"
+#include "looking.h"
+#include "rights.h"
+#include "talk.h"
+
+enum { ID_ROLE = 1, ID_USER };
+
+struct acl_options {
+	sneck_role role;
+	const char *user; /* NULL: sneck-ROLE */
+};
+
+static const struct option_row options[] = {
+	{ "role", 0, ROLE_VALUES, "who takes locks, looks at them, or breaks them (default: holder)", ID_ROLE,
+	        0 },
+	{ "user", 0, "NAME", "what the user is called (default: sneck-ROLE)", ID_USER, 0 },
+	{ NULL, 0, NULL, NULL, 0, 0 },
+};
+
+static int take(void *ctx, const struct option_row *row, char *value) {
+	struct acl_options *acl = ctx;
+
+	if (row->id == ID_ROLE)
+		acl->role = role_of(value);
+	else
+		acl->user = value;
+	return OPTIONS_OK;
+}
+
+static void add_rule(struct text *rule, const struct session *session, const struct acl_options *acl,
+        const sneck_probe_info *info) {
+	struct text allowed = { 0 };
+
+	text_add(rule, "ACL SETUSER ");
+	if (acl->user)
+		text_add_safe(rule, acl->user, strlen(acl->user));
+	else
+		text_add(rule, "sneck-%s", role_name(acl->role));
+	/* `reset` first: what the user could do before, and what new users can do on this server, goes. */
+	text_add(rule, " reset on >PASSWORD ");
+	add_places(rule, session, acl->role);
+	add_commands(&allowed, info->needs[acl->role]);
+	text_add(rule, " %s%s", text_of(&allowed), selects_database(session) ? " +select" : "");
+	text_free(&allowed);
+}
+
+static int print_rule(
+        const struct looking *looking, const struct acl_options *acl, const sneck_probe_info *info) {
+	struct text rule = { 0 };
+	int code = 0;
+
+	add_rule(&rule, &looking->session, acl, info);
+	if (looking->parsed.common.json) {
+		json_t *json = json_head(&looking->session);
+		json_object_set_new(json, "role", json_string(role_name(acl->role)));
+		json_object_set_new(
+		        json, "version", info->version[0] ? json_text(info->version) : json_null());
+		json_object_set_new(json, "rule", json_text(text_of(&rule)));
+		code = print_json(json);
+	} else {
+		puts(text_of(&rule));
+		if (!looking->parsed.common.quiet)
+			talk("type this into redis-cli, with a password of your own instead of PASSWORD; "
+			     "ACL SAVE keeps it");
+	}
+	text_free(&rule);
+	return fflush(stdout) == 0 ? code : EXIT_INTERNAL;
+}
+
+static int acl_main(const struct command *self, int argc, char **argv) {
+	struct acl_options acl = { SNECK_ROLE_HOLDER, NULL };
+	struct looking looking;
+	sneck_probe_info info = SNECK_PROBE_INFO_INIT;
+	sneck_error error = { 0, 0, "", "" };
+
+	int code = looking_begin(&looking, self, argc, argv, take, &acl, 0, false);
+	if (code == OPTIONS_OK) {
+		info.wanted = SNECK_PROBE_SERVER;
+		int r = sneck_probe(looking.session.client, &info, &error);
+		code = r == 0 ? print_rule(&looking, &acl, &info) : looking_failed(&looking, r, &error);
+	}
+	session_close(&looking.session);
+	return code;
+}
+
+static const char *const examples[] = {
+	"sneck acl                       for programs that take locks",
+	"sneck acl --role viewer         for those who may only look",
+	"sneck acl --role operator       for those who may break them",
+	NULL,
+};
+
+static const char *const notes[] = {
+	"The rule allows what this version of sneck calls on this version of the server, on the keys and",
+	"channels of --namespace, and nothing else. `sneck doctor --role ROLE` says what a user lacks.",
+	NULL,
+};
+
+const struct command command_acl = {
+	.name = "acl",
+	.synopsis = "[--role " ROLE_VALUES "] [--user NAME]",
+	.summary = "Print the ACL rule with the least rights that a role needs.",
+	.examples = examples,
+	.notes = notes,
+	.options = options,
+	.common = COMMON_SERVER | COMMON_TALK | COMMON_JSON,
+	.main = acl_main,
+};

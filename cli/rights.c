@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT */
+/* ACL rules as text. Which allowed a role needs is the library's to say. */
+#include "rights.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "session.h"
+
+static const char *const names[SNECK_ROLES] = { "holder", "viewer", "operator" };
+
+sneck_role role_of(const char *word) {
+	for (int role = 0; role < SNECK_ROLES; role++) {
+		if (!strcmp(names[role], word))
+			return (sneck_role)role;
+	}
+	return SNECK_ROLE_HOLDER;
+}
+
+const char *role_name(sneck_role role) {
+	return names[role];
+}
+
+/* Patterns of the server's: what means something in them is escaped. */
+static void add_pattern(struct text *text, const char *name_space) {
+	for (; *name_space; name_space++)
+		text_add(text, "%s%c", strchr("*?[]\\^-", *name_space) ? "\\" : "", *name_space);
+}
+
+void add_places(struct text *text, const struct session *session, sneck_role role) {
+	const char *name_space = session->settings.name_space ? session->settings.name_space : "sneck";
+
+	text_add(text, role == SNECK_ROLE_VIEWER ? "%%R~" : "~");
+	add_pattern(text, name_space);
+	text_add(text, ":*");
+	if (role == SNECK_ROLE_VIEWER)
+		return; /* hears no messages */
+	text_add(text, " &");
+	add_pattern(text, name_space);
+	text_add(text, ":!*");
+}
+
+void add_commands(struct text *text, const char *allowed) {
+	for (const char *word = allowed; *word;) {
+		size_t len = strcspn(word, " ");
+		text_add(text, "%s+%.*s", text->len ? " " : "", (int)len, word);
+		word += len + (word[len] == ' ');
+	}
+}
+
+bool selects_database(const struct session *session) {
+	const char *url = session->settings.url_shown;
+	const char *query = strstr(url, "?db="), *host = strstr(url, "://");
+
+	if (query)
+		return atoi(query + 4) != 0;
+	if (!host || host[3] == '/')
+		return false;
+	const char *path = strchr(host + 3, '/');
+	return path && atoi(path + 1) != 0;
+}
