@@ -33,6 +33,7 @@ struct run_options {
 	bool warn_only; /* --on-lost=warn */
 	bool foreground;
 	bool reentrant;
+	bool fixed; /* a lease that is not renewed: not for `run` */
 	bool conflict_code_given;
 	char *script; /* of -c */
 };
