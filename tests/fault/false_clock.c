@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT */
+/* A wall clock that the test sets: loaded into a server (or a client) with LD_PRELOAD, it adds the number
+ * in the file $TEST_CLOCK_FILE, in microseconds, to whatever the wall clock shows. The test writes
+ * that number at any time. Clocks that cannot be set, like CLOCK_MONOTONIC, are left alone. */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
+
+static const volatile int64_t *step_us;
+
+__attribute__((constructor)) static void map_file(void) {
+	const char *path = getenv("TEST_CLOCK_FILE");
+	int fd = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+	if (fd < 0)
+		abort();
+	void *page = mmap(NULL, sizeof(*step_us), PROT_READ, MAP_SHARED, fd, 0);
+	close(fd);
+	if (page == MAP_FAILED)
+		abort();
+	step_us = page;
+}
+
+int clock_gettime(clockid_t clock, struct timespec *ret) {
+	int r = (int)syscall(SYS_clock_gettime, clock, ret);
+	if (r != 0 || !step_us || (clock != CLOCK_REALTIME && clock != CLOCK_REALTIME_COARSE))
+		return r;
+	int64_t us = (int64_t)ret->tv_sec * 1000000 + ret->tv_nsec / 1000 + *step_us;
+	ret->tv_sec = (time_t)(us / 1000000);
+	ret->tv_nsec = (long)(us % 1000000) * 1000;
+	return 0;
+}
+
+int gettimeofday(struct timeval *restrict ret, void *restrict zone) {
+	struct timespec now;
+	(void)zone;
+	clock_gettime(CLOCK_REALTIME, &now);
+	ret->tv_sec = now.tv_sec;
+	ret->tv_usec = now.tv_nsec / 1000;
+	return 0;
+}
+
+time_t time(time_t *ret) {
+	struct timespec now;
+	clock_gettime(CLOCK_REALTIME, &now);
+	if (ret)
+		*ret = now.tv_sec;
+	return now.tv_sec;
+}
