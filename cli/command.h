@@ -46,6 +46,9 @@ struct command {
 };
 
 extern const struct command command_run;
+extern const struct command command_lock;
+extern const struct command command_unlock;
+extern const struct command command_renew;
 extern const struct command command_try;
 extern const struct command command_wait;
 extern const struct command command_ls;

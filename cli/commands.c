@@ -7,6 +7,9 @@
 
 const struct command *const commands[] = {
 	&command_run,
+	&command_lock,
+	&command_unlock,
+	&command_renew,
 	&command_try,
 	&command_wait,
 	&command_ls,
