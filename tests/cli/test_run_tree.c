@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: MIT */
+/* sneck run and the processes below it: whatever happens to sneck, nothing that the command has started
+ * goes on without the lock; nothing of sneck's reaches the command. */
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "cli.h"
+#include "server.h"
+#include "wait.h"
+
+static struct test_server server;
+
+static int start_server(void **state) {
+	(void)state;
+	unsetenv("SNECK_URL");
+	unsetenv("REDIS_URL");
+	return test_server_start(&server, NULL);
+}
+
+static int stop_server(void **state) {
+	(void)state;
+	test_server_stop(&server);
+	return 0;
+}
+
+static pid_t pid_of(struct cli *cli, const char *label) {
+	const char *found = strstr(cli_out(cli), label);
+
+	assert_non_null(found);
+	pid_t pid = atoi(found + strlen(label));
+	assert_true(pid > 1);
+	return pid;
+}
+
+/* False: there is no such process. */
+static bool read_stat(pid_t pid, char *ret_state, pid_t *ret_parent) {
+	char path[64], text[512] = "";
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	FILE *file = fopen(path, "re");
+	if (!file)
+		return false;
+	size_t n = fread(text, 1, sizeof(text) - 1, file);
+	fclose(file);
+	const char *end = n ? strrchr(text, ')') : NULL;
+	if (!end)
+		return false;
+	*ret_state = end[2];
+	*ret_parent = atoi(end + 4);
+	return true;
+}
+
+static bool is_gone(pid_t pid) {
+	char state;
+	pid_t parent;
+
+	return !read_stat(pid, &state, &parent) || state == 'Z' || state == 'X';
+}
+
+static bool is_stopped(pid_t pid) {
+	char state;
+	pid_t parent;
+
+	return read_stat(pid, &state, &parent) && state == 'T';
+}
+
+static pid_t parent_of(pid_t pid) {
+	char state;
+	pid_t parent = 0;
+
+	assert_true(read_stat(pid, &state, &parent));
+	return parent;
+}
+
+/* The command, a child, a grandchild whose parent has gone, and one in a session of its own. */
+struct tree {
+	pid_t command, child, orphan, daemon;
+};
+
+static void plant(struct cli *cli, struct tree *tree, const char *option, const char *value) {
+	cli_start(cli, &server,
+	        CLI_ARGS("run", option, value, "tree", "sh", "-c",
+	                "trap '' TERM HUP INT; sleep 600 & echo child:$!; sh -c 'sleep 600 & echo "
+	                "orphan:$!'; "
+	                "setsid sh -c 'echo daemon:$$; exec sleep 600' & echo command:$$; exec sleep 600"));
+	assert_true(cli_wait_out(cli, "daemon:", 5000) && cli_wait_out(cli, "command:", 5000));
+	*tree = (struct tree){ pid_of(cli, "command:"), pid_of(cli, "child:"), pid_of(cli, "orphan:"),
+		pid_of(cli, "daemon:") };
+}
+
+static bool is_felled(const struct tree *tree) {
+	return is_gone(tree->command) && is_gone(tree->child) && is_gone(tree->orphan) &&
+	       is_gone(tree->daemon);
+}
+
+static void test_kill_of_sneck(void **state) {
+	struct cli cli;
+	struct tree tree;
+
+	(void)state;
+	plant(&cli, &tree, "--lease", "30s");
+	assert_false(is_felled(&tree));
+	kill(cli.pid, SIGKILL);
+	assert_int_equal(cli_wait(&cli, 5000), -SIGKILL);
+	assert_true(WAIT_UNTIL(is_felled(&tree), 5000));
+	test_redis_ok(&server, "DEL sneck:{tree}");
+}
+
+/* As a shell's `kill -9 %1` does. */
+static void test_kill_of_snecks_group(void **state) {
+	struct cli cli;
+	struct tree tree;
+
+	(void)state;
+	plant(&cli, &tree, "--lease", "30s");
+	kill(-cli.pid, SIGKILL);
+	assert_int_equal(cli_wait(&cli, 5000), -SIGKILL);
+	assert_true(WAIT_UNTIL(is_felled(&tree), 5000));
+	test_redis_ok(&server, "DEL sneck:{tree}");
+}
+
+static void test_kill_of_the_guardian(void **state) {
+	struct cli cli;
+	struct tree tree;
+
+	(void)state;
+	plant(&cli, &tree, "--lease", "30s");
+	pid_t guardian = parent_of(tree.command);
+	assert_int_equal(parent_of(guardian), cli.pid);
+	kill(guardian, SIGKILL);
+	assert_int_equal(cli_wait(&cli, 5000), 125);
+	assert_non_null(strstr(cli_err(&cli), "guardian"));
+	assert_true(WAIT_UNTIL(is_felled(&tree), 5000));
+}
+
+/* A sneck that does not get to run cannot stop the command in time; the guardian does. */
+static void test_stopped_sneck(void **state) {
+	struct cli cli;
+	struct tree tree;
+
+	(void)state;
+	plant(&cli, &tree, "--lease", "1500ms");
+	kill(cli.pid, SIGSTOP);
+	assert_true(WAIT_UNTIL(is_felled(&tree), 5000));
+	assert_true(is_stopped(cli.pid));
+	kill(cli.pid, SIGCONT);
+	assert_int_equal(cli_wait(&cli, 5000), 79);
+}
+
+/* Losing the lock ends those as well that have left the group. */
+static void test_loss(void **state) {
+	struct cli cli;
+	struct tree tree;
+
+	(void)state;
+	plant(&cli, &tree, "--lease", "1s");
+	test_redis_ok(&server, "DEL sneck:{tree}");
+	assert_int_equal(cli_wait(&cli, 5000), 79);
+	assert_true(is_felled(&tree));
+}
+
+static void test_max_hold(void **state) {
+	struct cli cli;
+	struct tree tree;
+
+	(void)state;
+	cli_start(&cli, &server,
+	        CLI_ARGS("run", "--max-hold", "300ms", "max", "sh", "-c",
+	                "trap 'echo told; exit 3' TERM; while :; do sleep 0.01; done"));
+	assert_int_equal(cli_wait(&cli, 5000), 124);
+	assert_non_null(strstr(cli_out(&cli), "told"));
+	assert_non_null(strstr(cli_err(&cli), "--max-hold"));
+	/* One that does not obey, and -k. */
+	int64_t begin_ms = test_now_ms();
+	cli_start(&cli, &server,
+	        CLI_ARGS("run", "--max-hold", "300ms", "-k", "200ms", "max", "sh", "-c",
+	                "trap '' TERM; sleep 600 & echo child:$!; setsid sh -c 'echo daemon:$$; exec sleep "
+	                "600' & "
+	                "echo command:$$; sleep 600"));
+	assert_int_equal(cli_wait(&cli, 5000), 124);
+	assert_true(test_now_ms() - begin_ms >= 500);
+	tree = (struct tree){ pid_of(&cli, "command:"), pid_of(&cli, "child:"), pid_of(&cli, "child:"),
+		pid_of(&cli, "daemon:") };
+	assert_true(is_felled(&tree));
+	/* Another signal. */
+	cli_start(&cli, &server,
+	        CLI_ARGS("run", "--max-hold", "100ms", "--signal", "USR1", "max", "sh", "-c",
+	                "trap 'echo one; exit 3' USR1; while :; do sleep 0.01; done"));
+	assert_int_equal(cli_wait(&cli, 5000), 124);
+	assert_non_null(strstr(cli_out(&cli), "one"));
+	/* In time. */
+	assert_int_equal(
+	        cli_run(&cli, &server, CLI_ARGS("run", "--max-hold", "20s", "max", "sh", "-c", "exit 4")), 4);
+}
+
+/* What the command leaves in the background when it ends by itself is its own business. */
+static void test_background_job_stays(void **state) {
+	struct cli cli;
+
+	(void)state;
+	assert_int_equal(
+	        cli_run(&cli, &server,
+	                CLI_ARGS("run", "bg", "sh", "-c", "sleep 600 >/dev/null 2>&1 & echo left:$!")),
+	        0);
+	pid_t left = pid_of(&cli, "left:");
+	assert_false(is_gone(left));
+	kill(left, SIGKILL);
+}
+
+/* ---- Signals --------------------------------------------------------------------------------*/
+
+static void test_stop_and_continue(void **state) {
+	struct cli cli;
+
+	(void)state;
+	cli_start(&cli, &server, CLI_ARGS("run", "stop", "sh", "-c", "echo pid:$$; cat; exit 5"));
+	assert_true(cli_wait_out(&cli, "pid:", 5000));
+	pid_t pid = pid_of(&cli, "pid:");
+	kill(cli.pid, SIGTSTP);
+	assert_true(WAIT_UNTIL(is_stopped(pid), 5000));
+	assert_false(is_stopped(cli.pid)); /* without a terminal it goes on renewing */
+	kill(cli.pid, SIGCONT);
+	assert_true(WAIT_UNTIL(!is_stopped(pid), 5000));
+	assert_int_equal(cli_wait(&cli, 5000), 5);
+	cli_start(&cli, &server,
+	        CLI_ARGS("run", "stop", "sh", "-c",
+	                "trap 'echo wide; exit 6' WINCH; echo up; while :; do sleep 0.01; done"));
+	assert_true(cli_wait_out(&cli, "up", 5000));
+	kill(cli.pid, SIGWINCH);
+	assert_int_equal(cli_wait(&cli, 5000), 6);
+}
+
+static void test_foreground(void **state) {
+	struct cli cli;
+	char expected[64];
+
+	(void)state;
+	cli_start(&cli, &server,
+	        CLI_ARGS("run", "--foreground", "fg", "sh", "-c",
+	                "echo group:$(ps -o pgid= -p $$ | tr -d ' '); trap 'exit 9' TERM; echo up; while :; "
+	                "do "
+	                "sleep 0.01; done"));
+	assert_true(cli_wait_out(&cli, "up", 5000));
+	snprintf(expected, sizeof(expected), "group:%d\n", (int)cli.pid); /* its own group's leader */
+	assert_non_null(strstr(cli_out(&cli), expected));
+	kill(cli.pid, SIGTERM);
+	assert_int_equal(cli_wait(&cli, 5000), 9);
+	/* By default it is not. */
+	assert_int_equal(
+	        cli_run(&cli, &server, CLI_ARGS("run", "fg", "sh", "-c", "test $(ps -o pgid= -p $$) = $$")),
+	        0);
+}
+
+/* The first process of a container: signals reach it, and it buries what others leave. */
+static void test_first_process(void **state) {
+	struct cli cli;
+	char path[64], text[64] = "";
+
+	(void)state;
+	cli_start_program(&cli, &server, "unshare", CLI_ARGS("-pf", "--mount-proc", "true"));
+	if (cli_wait(&cli, 5000) != 0)
+		skip();
+	cli_start_program(&cli, &server, "unshare",
+	        CLI_ARGS("-pf", "--mount-proc", "--kill-child", SNECK_BINARY, "run", "one", "sh", "-c",
+	                "test $PPID != 1 || exit 91; sh -c '(exit 0) & exit 0'; trap 'exit 7' TERM; echo up; "
+	                "while :; do sleep 0.01; done"));
+	assert_true(cli_wait_out(&cli, "up", 5000));
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)cli.pid, (int)cli.pid);
+	FILE *file = fopen(path, "re");
+	assert_non_null(file);
+	assert_non_null(fgets(text, sizeof(text), file));
+	fclose(file);
+	kill(atoi(text), SIGTERM);
+	assert_int_equal(cli_wait(&cli, 5000), 7);
+	/* No zombie is left for long. */
+	cli_start_program(&cli, &server, "unshare",
+	        CLI_ARGS("-pf", "--mount-proc", "--kill-child", SNECK_BINARY, "run", "one", "sh", "-c",
+	                "sh -c 'sleep 0.01 & exit 0'; for i in $(seq 500); do "
+	                "grep -l 'State:.Z' /proc/[0-9]*/status 2>/dev/null || "
+	                "pgrep -x sleep >/dev/null || exit 0; sleep 0.005; done; exit 8"));
+	assert_int_equal(cli_wait(&cli, 9000), 0);
+}
+
+/* ---- Descriptors ----------------------------------------------------------------------------*/
+
+/* The guardian keeps nothing of the caller's or of sneck's but its own three and the first three. */
+static void test_guardian_descriptors(void **state) {
+	struct cli cli;
+
+	(void)state;
+	assert_int_equal(cli_run(&cli, &server,
+	                         CLI_ARGS("run", "fds", "sh", "-c",
+	                                 "for i in $(seq 200); do n=$(ls /proc/$PPID/fd | wc -l); test $n = "
+	                                 "6 && exit 0; "
+	                                 "sleep 0.01; done; ls -l /proc/$PPID/fd; exit 1")),
+	        0);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_kill_of_sneck),
+		cmocka_unit_test(test_kill_of_snecks_group),
+		cmocka_unit_test(test_kill_of_the_guardian),
+		cmocka_unit_test(test_stopped_sneck),
+		cmocka_unit_test(test_loss),
+		cmocka_unit_test(test_max_hold),
+		cmocka_unit_test(test_background_job_stays),
+		cmocka_unit_test(test_stop_and_continue),
+		cmocka_unit_test(test_foreground),
+		cmocka_unit_test(test_first_process),
+		cmocka_unit_test(test_guardian_descriptors),
+	};
+
+	return cmocka_run_group_tests(tests, start_server, stop_server);
+}
