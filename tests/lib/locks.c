@@ -5,6 +5,7 @@
 
 #include <poll.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -37,6 +38,7 @@ int test_server_down(void **state) {
 
 int test_server_clean(void **state) {
 	(void)state;
+	kill(test_the_server.pid, SIGCONT); /* a test that failed may have left it stopped, or full */
 	test_redis_ok(&test_the_server, "CONFIG SET maxmemory 0");
 	test_redis_ok(&test_the_server, "FLUSHALL");
 	return 0;
