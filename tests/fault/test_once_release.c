@@ -124,13 +124,15 @@ static void holds_briefly_leased(struct once_scene *scene) {
 		once_fail(scene, "cannot take it");
 }
 
+static uint64_t renewals(const struct once_scene *scene) {
+	sneck_stats stats = { .size = sizeof(stats) };
+	(void)sneck_client_stats(scene->client, &stats);
+	return stats.renewals;
+}
+
 static int watchdog_renews(struct once_scene *scene) {
-	sneck_counters stats = { .size = sizeof(stats) };
-	(void)sneck_stats(scene->client, &stats);
-	uint64_t before = stats.renewals;
-	bool renewed = WAIT_UNTIL(
-	        sneck_stats(scene->client, &stats) == 0 && stats.renewals > before + 1, 3000);
-	return renewed ? 0 : SNECK_ETIMEDOUT;
+	uint64_t before = renewals(scene);
+	return WAIT_UNTIL(renewals(scene) > before + 1, 3000) ? 0 : SNECK_ETIMEDOUT;
 }
 
 static void kept_by_the_watchdog(struct once_scene *scene) {
