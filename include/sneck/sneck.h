@@ -210,6 +210,9 @@ SNECK_API int64_t sneck_hold_left_ms(const sneck_hold *hold);
  * larger than every earlier WRITE token. */
 SNECK_API uint64_t sneck_hold_token(const sneck_hold *hold);
 SNECK_API sneck_state sneck_hold_state(const sneck_hold *hold);
+/* Who broke it and why, as they put it (any bytes but NUL: escape them before you show them). "" unless
+ * the state is SNECK_BROKEN. Lives as long as the handle. */
+SNECK_API const char *sneck_hold_reason(const sneck_hold *hold);
 SNECK_API sneck_mode sneck_hold_mode(const sneck_hold *hold);
 SNECK_API const char *sneck_hold_name(const sneck_hold *hold, size_t *ret_len);
 /* The hold's id at this moment, as sneck_inspect shows it; threads that share a hold on the server
@@ -256,7 +259,7 @@ SNECK_API int sneck_client_fd(sneck_client *client);
 /* 1 and an event, or 0. Never blocks. */
 SNECK_API int sneck_client_next_event(sneck_client *client, sneck_event *ret_event);
 
-/* ---- Looking at locks -------------------------------------------------------------------------
+/* ---- Looking at locks, breaking them ----------------------------------------------------------
  * The structs are in inspect.h. */
 
 /* Who holds `name`, who waits for it. A lock of which the server knows nothing is free: mode 0.
@@ -275,6 +278,18 @@ SNECK_API void sneck_lock_list_free(sneck_lock_list *list);
 /* Is this server fit for locks? Fills `ret_info` (begin with SNECK_PROBE_INFO_INIT, see probe.h) with
  * what its `wanted` asks for. What the server refuses to tell is unknown and no error. */
 SNECK_API int sneck_probe(sneck_client *client, sneck_probe_info *ret_info, sneck_error *reterr);
+
+/* End exactly the hold (or wait) `id` of `name`, as sneck_inspect tells it. The session behind it learns
+ * SNECK_EBROKEN, who did it and why: at once if it listens, else with the next thing it sends (a renewed
+ * hold: within a third of its lease). `reason` may be NULL, and is cut at about 150 bytes. The lock passes
+ * on when the program has released the hold, or after grace_ms (0: at once), but never later than its
+ * lease would have ended. Tokens never go back. A wait ends at once.
+ *
+ * Breaking takes the lock away from a program that may not have stopped: only a store that checks tokens
+ * is safe from that. SNECK_ENOTHELD: that hold is no longer there, and nothing was changed; the text says
+ * who holds it now. SNECK_EUNKNOWN: no answer; look again. */
+SNECK_API int sneck_break(sneck_client *client, const void *name, size_t name_len, const char *id,
+        const char *reason, int64_t grace_ms, sneck_error *reterr);
 
 /* ---- Counters -------------------------------------------------------------------------------*/
 

@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/options.h"
+#include "client/break.h"
 
 /* A hold of a thread is that thread's. */
 static bool is_stranger(sneck_hold *hold) {
@@ -67,6 +68,7 @@ static void free_handle(sneck_hold *hold) {
 
 int sneck_release(sneck_hold *hold) {
 	struct waiter waiter;
+	struct farewell farewell;
 	int64_t deadline_ns;
 	int r = enter_hold(hold, &deadline_ns, NULL);
 
@@ -76,6 +78,7 @@ int sneck_release(sneck_hold *hold) {
 		return r;
 	sneck_client *client = hold->client;
 	begin(hold, &waiter, WISH_RELEASE);
+	bool broken = snecki_farewell_take(hold, &farewell);
 	/* No answer can matter once the lease is over. */
 	int64_t until_ns = snecki_hold_valid_until(&hold->lock);
 	snecki_core_release(client->core, &waiter.wish, snecki_now_ns());
@@ -83,6 +86,8 @@ int sneck_release(sneck_hold *hold) {
 	if (until_ns && until_ns < deadline_ns)
 		deadline_ns = until_ns;
 	r = snecki_waiter_wait(client, &waiter, deadline_ns, deadline_ns);
+	if (broken)
+		snecki_farewell_say(client, &farewell, deadline_ns);
 	snecki_waiter_done(client, &waiter);
 	return r;
 }
@@ -199,6 +204,15 @@ sneck_state sneck_hold_state(const sneck_hold *hold) {
 	pthread_mutex_unlock(&hold->client->mutex);
 	/* The timer may not have run yet; what cannot be vouched for is lost. */
 	return state <= SNECK_SUSPECT && snecki_now_ns() >= until_ns ? SNECK_LOST : state;
+}
+
+const char *sneck_hold_reason(const sneck_hold *hold) {
+	if (!hold || snecki_client_forked(hold->client))
+		return "";
+	pthread_mutex_lock(&hold->client->mutex);
+	const char *reason = hold->reason; /* written once: it stays while the handle does */
+	pthread_mutex_unlock(&hold->client->mutex);
+	return reason ? reason : "";
 }
 
 sneck_mode sneck_hold_mode(const sneck_hold *hold) {

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Looking at locks. These calls take nothing and wait for nobody. */
+/* Looking at locks, and breaking them. These calls take nothing and wait for nobody. */
 #include "api/api.h"
+
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "client/break.h"
 #include "client/look.h"
 
 enum { PARTIES_DEFAULT = 1000, PARTIES_MAX = 10000 };
@@ -45,4 +48,26 @@ int sneck_list(sneck_client *client, const char *pattern, sneck_lock_list **ret_
 
 void sneck_lock_list_free(sneck_lock_list *list) {
 	snecki_lock_list_free(list);
+}
+
+static int check_break(sneck_client *client, const char *id, int64_t grace_ms, sneck_error *reterr) {
+	if (strnlen(id, LOCK_ID_MAX) >= LOCK_ID_MAX || !client->dialect->check_party_id(id))
+		return snecki_err(reterr, SNECK_EINVAL,
+		        "this is not an id of a hold or a wait; sneck_inspect tells them");
+	if (grace_ms < 0 || grace_ms > SNECK_LEASE_MAX_MS)
+		return snecki_err(reterr, SNECK_EINVAL, "grace_ms is %lld; use 0 (at once) to %d",
+		        (long long)grace_ms, SNECK_LEASE_MAX_MS);
+	return 0;
+}
+
+int sneck_break(sneck_client *client, const void *name, size_t name_len, const char *id, const char *reason,
+        int64_t grace_ms, sneck_error *reterr) {
+	if (!client || !id)
+		return snecki_err(reterr, SNECK_EINVAL, "%s is NULL", client ? "id" : "client");
+	int r = snecki_check_name(name, name_len, reterr);
+	if (r < 0 || (r = check_break(client, id, grace_ms, reterr)) < 0 || (r = enter(client, reterr)) < 0)
+		return r;
+	r = snecki_break(client, name, name_len, id, reason, grace_ms, reterr);
+	snecki_client_leave(client);
+	return r;
 }

@@ -40,8 +40,8 @@ struct dialect {
 	int (*encode)(const struct dialect_session *session, const struct lock_op *op, const char *name,
 	        size_t name_len, bool full_text, struct buf *out);
 	/* Read the reply to `op`. Always fills `ret`; what does not fit (wrong type, an echo of another
-	 * attempt) is LOCK_UNKNOWN. For LOCK_FAILED `reterr` (may be NULL) gets the server's word and text.
-	 */
+	 * attempt) is LOCK_UNKNOWN. For LOCK_FAILED `reterr` (may be NULL) gets the server's word and text,
+	 * for LOCK_BROKEN who did it and why. */
 	void (*decode)(const struct dialect_session *session, const struct lock_op *op,
 	        const struct redisReply *reply, struct lock_outcome *ret, struct sneck_error *reterr);
 	/* The channel on which this session hears of grants. Appends to `out`; 0 or SNECK_ENOMEM. */
@@ -71,6 +71,14 @@ struct dialect {
 	 * error: nothing is filled then. */
 	int (*decode_inspect)(
 	        const struct redisReply *reply, struct sneck_lock_info *ret, struct sneck_error *reterr);
+	/* End the hold or wait `id` (of a sneck_party), leaving it `grace_ms`; `reason` is for the victim. A
+	 * script call, as encode. */
+	int (*encode_break)(const struct dialect_session *session, const char *name, size_t name_len,
+	        const char *id, int64_t grace_ms, const char *reason, bool full_text, struct buf *out);
+	/* 0, SNECK_ENOTHELD (it is not there), or another error; `*ret_more`: send OP_ADVANCE. */
+	int (*decode_break)(const struct dialect_session *session, const struct redisReply *reply,
+	        bool *ret_more, struct sneck_error *reterr);
+	bool (*check_party_id)(const char *id); /* as check_id, waiters included */
 	/* One step of a walk over the keys that may be locks, from `cursor` on. One plain command, SCAN or
 	 * what answers like it. */
 	int (*encode_scan)(const struct dialect_session *session, const char *cursor, struct buf *out);

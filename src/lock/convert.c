@@ -317,6 +317,12 @@ static void on_upgrade(struct lock_core *core, struct lock_grant *grant, const s
 		snecki_lease_arm(core, grant);
 		return;
 	case LOCK_BROKEN:
+		if (outcome->deadline_ms > 0) { /* the wait alone: READ is still held */
+			upgrade_refused(core, grant, SNECK_EBROKEN, detail, now_ns);
+			return;
+		}
+		snecki_conv_lost(core, grant, outcome, now_ns);
+		return;
 	case LOCK_GONE:
 	case LOCK_BURIED:
 	case LOCK_DONE:

@@ -72,7 +72,8 @@ struct lock_outcome {
 	bool released_grant;          /* OP_CANCEL: it had been granted (plain: given back; upgrade: kept) */
 	uint64_t token;               /* last token of the lock, always */
 	int64_t server_us;            /* the server's TIME when it ran */
-	int64_t deadline_ms;          /* GRANTED: server time at which the hold ends */
+	int64_t deadline_ms;          /* GRANTED: server time at which the hold ends. BROKEN, UPGRADE and its
+	                               * BEAT: that of the read hold, when the wait alone was broken; else 0 */
 	int64_t holder_deadline_ms;   /* WAITING, BUSY: latest deadline of a holder; 0: none */
 	uint32_t ahead;               /* WAITING: waiters before this one */
 	char holder[LOCK_HOLDER_MAX]; /* WAITING, BUSY, DEADLOCK: one session that stands in the way */

@@ -151,6 +151,13 @@ static void ask_failed(struct lock_core *core, struct lock_grant *grant, const s
 	end_grant(core, grant, now_ns);
 }
 
+/* An operator has ended the wait (or what was to be adopted): whoever wished for it is told, and does not
+ * come back by itself. */
+static void ask_broken(struct lock_core *core, struct lock_grant *grant, const char *detail, int64_t now_ns) {
+	snecki_queue_fail(core, grant, SNECK_EBROKEN, detail);
+	end_grant(core, grant, now_ns);
+}
+
 static void on_ask(struct lock_core *core, struct lock_grant *grant, const struct lock_outcome *outcome,
         const char *detail, int64_t sent_ns, int64_t now_ns) {
 	if (grant->state != GRANT_ASKED)
@@ -181,14 +188,15 @@ static void on_ask(struct lock_core *core, struct lock_grant *grant, const struc
 			snecki_lease_arm(core, grant);
 		}
 		return;
-	case LOCK_GONE:
 	case LOCK_BROKEN:
+		ask_broken(core, grant, detail, now_ns);
+		return;
+	case LOCK_GONE:
 	case LOCK_BURIED:
 	case LOCK_DONE:
 		if (grant->foreign_id[0]) { /* adopt: what was to be adopted is not there */
 			if (grant->wish)
-				snecki_wish_finish(core, grant->wish,
-				        outcome->status == LOCK_BROKEN ? SNECK_EBROKEN : SNECK_ELOST, NULL);
+				snecki_wish_finish(core, grant->wish, SNECK_ELOST, NULL);
 			end_grant(core, grant, now_ns);
 			return;
 		}
@@ -301,6 +309,9 @@ static void on_wait_beat(struct lock_core *core, struct lock_grant *grant, const
 		}
 		grant->beat_at_ns = now_ns + RETRY_NS;
 		snecki_lease_arm(core, grant);
+		return;
+	case LOCK_BROKEN:
+		ask_broken(core, grant, detail, now_ns);
 		return;
 	default: /* not in the queue any more: the server took us for dead, or forgot everything */
 		ask_anew(core, grant, now_ns);
@@ -559,6 +570,18 @@ static void on_conv_note(
 	snecki_conv_granted(core, grant, now_ns);
 }
 
+/* A hint: the heartbeat, or the renewal, tells for certain. */
+static void on_broken_note(struct lock_core *core, struct lock_grant *grant, bool conv, int64_t now_ns) {
+	if (grant->state == GRANT_QUEUED || (conv && grant->conv == CONV_UP_QUEUED)) {
+		snecki_grant_beat(core, grant, now_ns);
+	} else if (grant->state == GRANT_HELD && !conv) {
+		grant->renew_at_ns = now_ns;
+		if (!snecki_grant_renewed(grant))
+			snecki_lease_renew(core, grant, NULL, 1);
+	}
+	snecki_lease_arm(core, grant);
+}
+
 void snecki_core_note(struct lock_core *core, const struct lock_note *note, int64_t now_ns) {
 	struct map_node *node = snecki_map_find(&core->attempts, &note->attempt, sizeof note->attempt);
 
@@ -578,13 +601,8 @@ void snecki_core_note(struct lock_core *core, const struct lock_note *note, int6
 		if (grant->state == GRANT_HELD)
 			snecki_lease_wanted(core, grant, true, now_ns);
 		break;
-	case LOCK_NOTE_BROKEN: /* a hint: the renewal tells for certain */
-		if (grant->state == GRANT_HELD) {
-			grant->renew_at_ns = now_ns;
-			if (!snecki_grant_renewed(grant))
-				snecki_lease_renew(core, grant, NULL, 1);
-			snecki_lease_arm(core, grant);
-		}
+	case LOCK_NOTE_BROKEN:
+		on_broken_note(core, grant, ref->conv, now_ns);
 		break;
 	}
 	snecki_pump(core, entry, now_ns);

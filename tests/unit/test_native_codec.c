@@ -323,12 +323,14 @@ static void test_words_belong_to_operations(void **state) {
 	for (int kind = 0; kind < OP_KINDS; kind++) {
 		for (size_t w = 0; w < 8; w++) {
 			char reply[256];
-			bool blocked = w >= 1 && w <= 3;
+			bool blocked = w >= 1 && w <= 3, reason = w == 5;
 			int len = snprintf(reply, sizeof(reply),
 			        "*%d\r\n$%zu\r\n%s\r\n:1700000000000001\r\n$12\r\nhost:1:ab.11\r\n" TOKEN TAIL
 			        "%s",
-			        blocked ? 8 : 6, strlen(words[w]), words[w],
-			        blocked ? ":0\r\n$0\r\n\r\n" : "");
+			        6 + 2 * blocked + reason, strlen(words[w]), words[w],
+			        blocked  ? ":0\r\n$0\r\n\r\n"
+			        : reason ? "$3\r\nann\r\n"
+			                 : "");
 			struct lock_outcome got = decoded((enum lock_op_kind)kind, reply, (size_t)len, NULL);
 			enum lock_status wanted = may[kind][w] == 'y' ? (enum lock_status)w : LOCK_UNKNOWN;
 			if (got.status != wanted)

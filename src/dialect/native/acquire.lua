@@ -1,5 +1,5 @@
 -- KEYS lock; ARGV attempt, keep ms, channel prefix, mode (R|W), lease ms, waiter lease ms, class (''|n|p), own counters…
--- REPLY granted|gone|broken|buried, us, attempt, token, deadline, flags; waiting|busy: … latest holder deadline, flags, ahead, holder
+-- REPLY granted|gone|buried, us, attempt, token, deadline, flags; broken: … reason; waiting|busy: … latest holder deadline, flags, ahead, holder
 local key, attempt, keep, channel = KEYS[1], ARGV[1], tonumber(ARGV[2]), ARGV[3]
 local mode, lease, wait_lease, class = ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7]
 local first = redis.call('ZRANGE', key, '0', '0')[1]
@@ -40,6 +40,7 @@ end
 
 -- @include shared/state.lua
 -- @include shared/advance.lua
+-- @include shared/broken.lua
 -- @include shared/wait.lua
 
 local member, waiter = mode .. attempt, string.lower(mode) .. attempt
@@ -47,7 +48,7 @@ local known = call('ZMSCORE', key, 'x' .. attempt, 'b' .. attempt, member, waite
 if known[1] then
 	return reply('buried')
 elseif known[2] then
-	return reply('broken')
+	return reply_broken(attempt, find_notice(attempt))
 elseif known[3] then
 	return claim(member, tonumber(known[3]))
 elseif known[4] then

@@ -1,5 +1,5 @@
 -- KEYS lock; ARGV attempt, keep ms, channel prefix, mode (R|W), lease ms, waiter lease ms, old counter ('' unless an upgrade), own counters…
--- REPLY granted|gone|broken, us, attempt, token, deadline, flags; waiting: … latest holder deadline, flags, ahead, holder
+-- REPLY granted|gone, us, attempt, token, deadline, flags; broken: … deadline of a READ that is kept, flags, reason; waiting: … latest holder deadline, flags, ahead, holder
 local key, attempt, keep, channel = KEYS[1], ARGV[1], tonumber(ARGV[2]), ARGV[3]
 local mode, lease, wait_lease, old = ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7]
 local member, waiter = mode .. attempt, string.lower(mode) .. attempt
@@ -23,6 +23,7 @@ end
 
 -- @include shared/state.lua
 -- @include shared/advance.lua
+-- @include shared/broken.lua
 -- @include shared/wait.lua
 
 for i = 8, #ARGV do
@@ -39,5 +40,9 @@ elseif known[3] then
 	return refresh(waiter, member)
 end
 advance()
-local broken = score_of('b' .. attempt) or score_of('b' .. session .. '.' .. old)
-return reply(broken and 'broken' or 'gone')
+local reader = session .. '.' .. old
+local notice, held_until = find_notice(attempt), old ~= '' and score_of('R' .. reader)
+if notice and held_until and held_until > now then
+	return reply_broken(attempt, notice, held_until) -- the upgrade alone
+end
+return reply_lost(attempt, reader)

@@ -1,11 +1,12 @@
 -- KEYS lock; ARGV attempt, keep ms, channel prefix, old counter, lease ms, last token used (0: none)
--- REPLY granted|gone|broken|buried, us, attempt, token, deadline, flags
+-- REPLY granted|gone|buried, us, attempt, token, deadline, flags; broken: … reason
 local key, attempt, keep, channel = KEYS[1], ARGV[1], tonumber(ARGV[2]), ARGV[3]
 local old, lease, used = ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6])
 local wait_lease = 0
 -- @include shared/now.lua
 -- @include shared/state.lua
 -- @include shared/advance.lua
+-- @include shared/broken.lua
 -- @include shared/wait.lua
 
 if not last then
@@ -13,13 +14,13 @@ if not last then
 end
 
 local member, writer = 'R' .. attempt, 'W' .. session .. '.' .. old
-local known = call('ZMSCORE', key, 'x' .. attempt, member, writer, 'b' .. session .. '.' .. old, 'b' .. attempt)
+local known = call('ZMSCORE', key, 'x' .. attempt, member, writer)
 if known[1] then
 	return reply('buried')
 elseif known[2] then
 	return claim(member, tonumber(known[2]))
 elseif not known[3] then
-	return reply((known[4] or known[5]) and 'broken' or 'gone')
+	return reply_lost(session .. '.' .. old, attempt)
 elseif tonumber(known[3]) <= now then
 	drop_hold(writer)
 	advance()

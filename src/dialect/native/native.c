@@ -260,7 +260,7 @@ int snecki_native_add_key(struct buf *out, const char *name_space, const char *n
 	return r;
 }
 
-static int add_channel_prefix(struct buf *out, const char *name_space) {
+int snecki_native_add_channel_prefix(struct buf *out, const char *name_space) {
 	struct buf prefix = BUF_INIT;
 	snecki_buf_add_str(&prefix, name_space);
 	snecki_buf_add_str(&prefix, ":!");
@@ -283,7 +283,7 @@ static int encode(const struct dialect_session *session, const struct lock_op *o
 	if (r == 0) {
 		snecki_buf_resp_str(out, attempt);
 		snecki_buf_resp_i64(out, session->keep_ms);
-		r = add_channel_prefix(out, session->name_space);
+		r = snecki_native_add_channel_prefix(out, session->name_space);
 		add_args(out, op, session->bury_ms);
 	}
 	if (r == 0 && out->failed)
@@ -355,9 +355,10 @@ static void hold_id(
 	snecki_native_attempt(session->id, attempt, ret_id + 1);
 }
 
-static bool check_id(const char *id) {
+/* A letter of `kinds` and an attempt. */
+static bool is_id(const char *id, const char *kinds) {
 	uint64_t counter;
-	if (id[0] != 'R' && id[0] != 'W')
+	if (!id[0] || !strchr(kinds, id[0]))
 		return false;
 	const char *dot = strchr(id + 1, '.');
 	if (!dot || dot == id + 1 || dot - (id + 1) > NATIVE_SESSION_MAX)
@@ -368,6 +369,14 @@ static bool check_id(const char *id) {
 	}
 	size_t digits = strlen(dot + 1);
 	return digits <= NATIVE_COUNTER_MAX && snecki_native_number(dot + 1, digits, 36, &counter);
+}
+
+static bool check_id(const char *id) {
+	return is_id(id, "RW");
+}
+
+static bool check_party_id(const char *id) {
+	return is_id(id, "RWrwu");
 }
 
 const struct dialect snecki_native = {
@@ -384,6 +393,9 @@ const struct dialect snecki_native = {
 	.decode_record = snecki_native_decode_record,
 	.encode_inspect = snecki_native_encode_inspect,
 	.decode_inspect = snecki_native_decode_inspect,
+	.encode_break = snecki_native_encode_break,
+	.decode_break = snecki_native_decode_break,
+	.check_party_id = check_party_id,
 	.encode_scan = snecki_native_encode_scan,
 	.key_name = snecki_native_key_name,
 	.needs = snecki_native_needs,

@@ -32,6 +32,8 @@ void snecki_native_script(struct buf *out, const struct script *script, bool rea
 /* Append the key of lock `name` as a bulk string; the results are those of snecki_native_key. */
 int snecki_native_add_key(struct buf *out, const char *name_space, const char *name, size_t name_len);
 
+int snecki_native_add_channel_prefix(struct buf *out, const char *name_space); /* 0 or SNECK_ENOMEM */
+
 /* native_record.c */
 int snecki_native_encode_record(const struct dialect_session *session, const struct session_record *record,
         int64_t ttl_ms, bool full_text, struct buf *out);
@@ -39,6 +41,12 @@ int snecki_native_encode_record_end(const struct dialect_session *session, struc
 int snecki_native_encode_record_ask(
         const struct dialect_session *session, const char *whose, struct buf *out);
 void snecki_native_decode_record(const struct redisReply *reply, struct sneck_party *party);
+
+/* native_break.c */
+int snecki_native_encode_break(const struct dialect_session *session, const char *name, size_t name_len,
+        const char *id, int64_t grace_ms, const char *reason, bool full_text, struct buf *out);
+int snecki_native_decode_break(const struct dialect_session *session, const struct redisReply *reply,
+        bool *ret_more, struct sneck_error *reterr);
 
 /* native_look.c */
 int snecki_native_encode_inspect(const struct dialect_session *session, const char *name, size_t name_len,

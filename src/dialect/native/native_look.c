@@ -51,6 +51,8 @@ static bool read_id(const redisReply *field, const char *kinds, sneck_party *ret
 	        !strchr(kinds, field->str[0]))
 		return false;
 	const char *from = field->str + 1, *end = field->str + field->len;
+	if (end[-1] == '!') /* broken, and in its grace */
+		end--;
 	const char *dot = memchr(from, '.', (size_t)(end - from));
 	if (!dot || dot == from || dot - from > NATIVE_SESSION_MAX)
 		return false;

@@ -15,35 +15,44 @@
 #include <hiredis/hiredis.h>
 #include <sneck/error.h>
 
+#include "base/err.h"
 #include "net/server_error.h"
 
-enum { FIELDS = 6, FIELDS_BLOCKED = 8 };
+enum { FIELDS = 6 };
 enum { FLAG_MORE = 1, FLAG_WANTED = 2, FLAG_RELEASED = 4, FLAGS_ALL = 7 };
 
 #define NUMBER_MAX (INT64_C(1) << 53) /* scores are doubles: beyond this they are not exact */
 #define OP(kind) (1u << (kind))
 
+/* What follows the six fields that every reply has; the number is how many. */
+enum tail {
+	TAIL_NONE = 0,
+	TAIL_REASON = 1,  /* who broke it, and why */
+	TAIL_BLOCKED = 2, /* how many are ahead, and who stands in the way */
+};
+
 /* Which operations can answer with which word. */
 static const struct status_row {
 	const char *word;
 	enum lock_status status;
-	bool blocked; /* the reply goes on with who stands in the way */
+	enum tail tail;
 	unsigned ops;
 } status_rows[] = {
-	{ "granted", LOCK_GRANTED, false,
+	{ "granted", LOCK_GRANTED, TAIL_NONE,
 	        OP(OP_ACQUIRE) | OP(OP_BEAT) | OP(OP_RENEW) | OP(OP_UPGRADE) | OP(OP_DOWNGRADE) |
 	                OP(OP_RENAME) },
-	{ "waiting", LOCK_WAITING, true, OP(OP_ACQUIRE) | OP(OP_BEAT) | OP(OP_UPGRADE) },
-	{ "busy", LOCK_BUSY, true, OP(OP_ACQUIRE) | OP(OP_UPGRADE) | OP(OP_RENAME) },
-	{ "deadlock", LOCK_DEADLOCK, true, OP(OP_UPGRADE) },
-	{ "gone", LOCK_GONE, false,
+	{ "waiting", LOCK_WAITING, TAIL_BLOCKED, OP(OP_ACQUIRE) | OP(OP_BEAT) | OP(OP_UPGRADE) },
+	{ "busy", LOCK_BUSY, TAIL_BLOCKED, OP(OP_ACQUIRE) | OP(OP_UPGRADE) | OP(OP_RENAME) },
+	{ "deadlock", LOCK_DEADLOCK, TAIL_BLOCKED, OP(OP_UPGRADE) },
+	{ "gone", LOCK_GONE, TAIL_NONE,
 	        OP(OP_ACQUIRE) | OP(OP_BEAT) | OP(OP_RELEASE) | OP(OP_RENEW) | OP(OP_UPGRADE) |
 	                OP(OP_DOWNGRADE) | OP(OP_CANCEL) | OP(OP_RENAME) },
-	{ "broken", LOCK_BROKEN, false,
+	{ "broken", LOCK_BROKEN, TAIL_REASON,
 	        OP(OP_ACQUIRE) | OP(OP_BEAT) | OP(OP_RELEASE) | OP(OP_RENEW) | OP(OP_UPGRADE) |
 	                OP(OP_DOWNGRADE) | OP(OP_RENAME) },
-	{ "buried", LOCK_BURIED, false, OP(OP_ACQUIRE) | OP(OP_UPGRADE) | OP(OP_DOWNGRADE) | OP(OP_RENAME) },
-	{ "done", LOCK_DONE, false, OP(OP_RELEASE) | OP(OP_CANCEL) | OP(OP_ADVANCE) },
+	{ "buried", LOCK_BURIED, TAIL_NONE,
+	        OP(OP_ACQUIRE) | OP(OP_UPGRADE) | OP(OP_DOWNGRADE) | OP(OP_RENAME) },
+	{ "done", LOCK_DONE, TAIL_NONE, OP(OP_RELEASE) | OP(OP_CANCEL) | OP(OP_ADVANCE) },
 };
 
 static bool is_text(const redisReply *field, const char *text) {
@@ -86,8 +95,16 @@ static bool read_holder(const redisReply *field, struct lock_outcome *ret) {
 	return true;
 }
 
+/* Whoever may write to the server may have written this: it is cut to fit, and ends at a NUL. */
+static bool read_reason(const redisReply *field, struct sneck_error *reterr) {
+	if (field->type != REDIS_REPLY_STRING || !field->str)
+		return false;
+	snecki_err(reterr, SNECK_EBROKEN, "%.*s", (int)strnlen(field->str, (size_t)field->len), field->str);
+	return true;
+}
+
 static bool read_fields(const struct dialect_session *session, const struct lock_op *op,
-        const redisReply *reply, struct lock_outcome *ret) {
+        const redisReply *reply, struct lock_outcome *ret, struct sneck_error *reterr) {
 	char attempt[NATIVE_ATTEMPT_MAX + 1];
 	int64_t deadline_ms, flags, ahead = 0;
 
@@ -95,7 +112,7 @@ static bool read_fields(const struct dialect_session *session, const struct lock
 		return false;
 	redisReply *const *field = reply->element;
 	const struct status_row *row = find_status(field[0], op->kind);
-	if (!row || reply->elements != (row->blocked ? FIELDS_BLOCKED : FIELDS))
+	if (!row || reply->elements != FIELDS + (size_t)row->tail)
 		return false;
 	snecki_native_attempt(session->id, op->attempt, attempt);
 	if (!read_integer(field[1], NUMBER_MAX, &ret->server_us) || !is_text(field[2], attempt) ||
@@ -106,7 +123,10 @@ static bool read_fields(const struct dialect_session *session, const struct lock
 	        !snecki_native_number(field[3]->str, (size_t)field[3]->len, 10, &ret->token) ||
 	        ret->token > (uint64_t)NUMBER_MAX)
 		return false;
-	if (row->blocked && (!read_integer(field[6], UINT32_MAX, &ahead) || !read_holder(field[7], ret)))
+	if (row->tail == TAIL_BLOCKED &&
+	        (!read_integer(field[6], UINT32_MAX, &ahead) || !read_holder(field[7], ret)))
+		return false;
+	if (row->tail == TAIL_REASON && !read_reason(field[6], reterr))
 		return false;
 	if (row->status == LOCK_GRANTED && (deadline_ms == 0 || ret->token == 0))
 		return false;
@@ -116,7 +136,7 @@ static bool read_fields(const struct dialect_session *session, const struct lock
 	ret->wanted = flags & FLAG_WANTED;
 	ret->released_grant = flags & FLAG_RELEASED;
 	ret->ahead = (uint32_t)ahead;
-	if (row->blocked)
+	if (row->tail == TAIL_BLOCKED)
 		ret->holder_deadline_ms = deadline_ms;
 	else
 		ret->deadline_ms = deadline_ms;
@@ -141,7 +161,7 @@ void snecki_native_decode(const struct dialect_session *session, const struct lo
 		return;
 	if (reply->type == REDIS_REPLY_ERROR && reply->str) {
 		read_error(reply, ret, reterr);
-	} else if (!read_fields(session, op, reply, ret)) {
+	} else if (!read_fields(session, op, reply, ret, reterr)) {
 		memset(ret, 0, sizeof(*ret));
 		ret->status = LOCK_UNKNOWN;
 	}

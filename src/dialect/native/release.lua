@@ -1,5 +1,5 @@
 -- KEYS lock; ARGV attempt, keep ms, channel prefix, mode (R|W), last token used (0: none), shrink (0|1), bury ms, counters to bury…
--- REPLY done|gone|broken, us, attempt, token, 0, flags
+-- REPLY done|gone, us, attempt, token, 0, flags; broken: … reason
 local key, attempt, keep, channel = KEYS[1], ARGV[1], tonumber(ARGV[2]), ARGV[3]
 local mode, used, shrink = ARGV[4], tonumber(ARGV[5]), ARGV[6] == '1'
 -- First a command that works when memory is full; after it all others do.
@@ -19,11 +19,18 @@ end
 
 -- @include shared/state.lua
 -- @include shared/advance.lua
+-- @include shared/broken.lua
 -- @include shared/bury.lua
 
-local status = 'done'
+local status, reason = 'done', nil
 if removed == 0 then
-	status = call('ZREM', key, 'b' .. attempt) == 1 and 'broken' or 'gone'
+	local notice = last and find_notice(attempt)
+	status = notice and 'broken' or 'gone'
+	if notice then
+		reason = string.sub(notice, #attempt + 3)
+		drop_hold(mode .. attempt .. '!')
+		call('ZREM', key, 'b' .. attempt, notice)
+	end
 end
 bury(8, tonumber(ARGV[7]))
 if not last then
@@ -50,4 +57,6 @@ if shrink and tonumber(call('ZRANGE', key, '0', '0', 'WITHSCORES')[2]) >= GRAVE 
 	ends = math.max(ends, latest(GRAVE, '(300000000000000'), latest(BROKEN, '(400000000000000'))
 	call('PEXPIREAT', key, digits(ends + keep))
 end
-return reply(status)
+local answer = reply(status)
+answer[7] = reason
+return answer

@@ -1,5 +1,5 @@
 -- KEYS lock; ARGV attempt, keep ms, channel prefix, mode (R|W), lease ms, last token used (0: none)
--- REPLY granted|gone|broken, us, attempt, token, deadline, flags
+-- REPLY granted|gone, us, attempt, token, deadline, flags; broken: … reason
 local key, attempt, keep, channel = KEYS[1], ARGV[1], tonumber(ARGV[2]), ARGV[3]
 local mode, lease, used = ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6])
 local member = mode .. attempt
@@ -23,9 +23,12 @@ end
 
 -- @include shared/state.lua
 -- @include shared/advance.lua
+-- @include shared/broken.lua
 
-if not held_until then
-	return reply(last and score_of('b' .. attempt) and 'broken' or 'gone')
+if not last then
+	return reply('gone')
+elseif not held_until then
+	return reply_lost(attempt)
 end
 drop_hold(member)
 advance()

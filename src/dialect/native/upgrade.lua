@@ -1,10 +1,11 @@
 -- KEYS lock; ARGV attempt, keep ms, channel prefix, old counter, lease ms, waiter lease ms, queue (0|1), own counters…
--- REPLY granted|gone|broken|buried, us, attempt, token, deadline, flags; waiting|busy|deadlock: … latest holder deadline, flags, ahead, holder
+-- REPLY granted|gone|buried, us, attempt, token, deadline, flags; broken: … deadline of a READ that is kept, flags, reason; waiting|busy|deadlock: … latest holder deadline, flags, ahead, holder
 local key, attempt, keep, channel = KEYS[1], ARGV[1], tonumber(ARGV[2]), ARGV[3]
 local old, lease, wait_lease, queue = ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7] == '1'
 -- @include shared/now.lua
 -- @include shared/state.lua
 -- @include shared/advance.lua
+-- @include shared/broken.lua
 -- @include shared/wait.lua
 
 for i = 8, #ARGV do
@@ -16,14 +17,16 @@ end
 
 local member, waiter = 'W' .. attempt, 'u' .. attempt .. '.' .. old
 local reader = 'R' .. session .. '.' .. old
-local known = call('ZMSCORE', key, 'x' .. attempt, member, reader, waiter, 'b' .. session .. '.' .. old, 'b' .. attempt)
+local known = call('ZMSCORE', key, 'x' .. attempt, member, reader, waiter, 'b' .. attempt)
 if known[1] then
 	return reply('buried')
 elseif known[2] then
 	return claim(member, tonumber(known[2]))
 elseif not known[3] then
 	advance()
-	return reply((known[5] or known[6]) and 'broken' or 'gone')
+	return reply_lost(session .. '.' .. old, attempt)
+elseif known[5] and tonumber(known[3]) > now then
+	return reply_broken(attempt, find_notice(attempt), tonumber(known[3]))
 elseif known[4] then
 	return refresh(waiter, member)
 end

@@ -2,7 +2,7 @@
 local call = redis.call
 
 -- Scores of the kinds, each offset by a deadline in milliseconds: holders below WAIT_LEASE.
-local WAIT_LEASE, GRAVE, BROKEN = 1e14, 2e14, 3e14
+local WAIT_LEASE, GRAVE, BROKEN, REASON = 1e14, 2e14, 3e14, 4e14
 local HOLDERS_END = '(100000000000000'
 local UPGRADER, UPGRADER_END = '-8000000000000000', '(-6000000000000000'
 -- A writer shares the lock with at most this many holders, all let in by its own session. So one
@@ -105,7 +105,7 @@ end
 
 -- Tombstones and notices whose time is over.
 local function prune()
-	for _, base in ipairs({ GRAVE, BROKEN }) do
+	for _, base in ipairs({ GRAVE, BROKEN, REASON }) do
 		local old = call('ZRANGE', key, digits(base), digits(base + now), 'BYSCORE', 'LIMIT', '0', '64')
 		if #old > 0 then
 			call('ZREM', key, unpack(old))
