@@ -9,6 +9,7 @@
  * memory, closing) must not run an event there and then: it is deferred to the background thread. */
 #include "client/client.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -18,6 +19,7 @@
 #include <sneck/error.h>
 
 #include "base/clock.h"
+#include "client/break.h"
 #include "net/server_error.h"
 
 /* Ours, behind the core's lock_call. */
@@ -63,7 +65,15 @@ static void answer(
 	client->answer_code = detail ? error->code : 0;
 	if (detail)
 		memcpy(client->answer_word, error->server, sizeof client->answer_word);
+	struct lock_op op;
+	if (outcome->status == LOCK_BROKEN) {
+		op = call_of(carried)->op; /* the core frees the call before it is done */
+		client->answering = &op;
+	}
+	client->answer_text = detail;
 	snecki_core_reply(client->core, call_of(carried), outcome, detail, sent_ns, snecki_now_ns());
+	client->answer_text = NULL;
+	client->answering = NULL;
 	client->answer_code = 0;
 	if (atomic_load(&client->closing))
 		pthread_cond_broadcast(&client->changed);
@@ -307,6 +317,8 @@ static void on_complete(void *ctx, struct lock_wish *wish) {
 
 	if (wish->code < 0 && client->answer_code == wish->code)
 		memcpy(waiter->server, client->answer_word, sizeof waiter->server);
+	if (wish->code == SNECK_EBROKEN && !wish->detail[0] && client->answer_text)
+		snprintf(wish->detail, sizeof wish->detail, "%s", client->answer_text);
 	if (waiter->async)
 		async_result(client, waiter);
 	else
@@ -338,6 +350,8 @@ static void on_state(void *ctx, struct lock_hold *lock) {
 	hold->news.event.code = lock->state == HOLD_LOST     ? SNECK_ELOST
 	                        : lock->state == HOLD_BROKEN ? SNECK_EBROKEN
 	                                                     : 0;
+	if (lock->state == HOLD_BROKEN)
+		snecki_hold_broken(client, hold);
 	snecki_event_post(client, &hold->news);
 }
 

@@ -199,6 +199,7 @@ static void free_client(sneck_client *client) {
 		if (hold->fd >= 0)
 			close(hold->fd);
 		snecki_list_remove(&hold->news.node);
+		free(hold->reason);
 		free(hold);
 	}
 	snecki_events_free(client);

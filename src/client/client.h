@@ -37,10 +37,13 @@ struct event_node {
 struct sneck_hold {
 	struct lock_hold lock; /* the core's; under the client's mutex */
 	sneck_client *client;
-	bool thread_bound;      /* the owner is a thread: only that thread may release it */
-	int fd;                 /* eventfd, or -1 */
-	struct event_node news; /* the last change of state, not read yet */
-	struct list all;        /* client's list of handles */
+	bool thread_bound;       /* the owner is a thread: only that thread may release it */
+	int fd;                  /* eventfd, or -1 */
+	struct event_node news;  /* the last change of state, not read yet */
+	char *reason;            /* BROKEN: by whom and why; written once. NULL: none was told */
+	uint64_t broken_attempt; /* BROKEN: the name of what is left of it on the server; 0: nothing */
+	char broken_mode;
+	struct list all; /* client's list of handles */
 	size_t name_len;
 	char name[];
 };
@@ -77,6 +80,8 @@ struct record {
 	bool full_text, deleting;
 	uint32_t ttl_ms, refresh_ms;
 	int64_t due_ns;
+	int64_t listen_ns; /* from then on messages are heard: one that says who it is wants to hear of a
+	                      break */
 	int64_t since_ms;
 	int32_t pid;
 	char user[64], host[64], command[256], note[128];
@@ -97,11 +102,13 @@ struct sneck_client {
 
 	pthread_mutex_t mutex;
 	struct lock_core *core;
-	int answer_code;        /* of the error reply that the core is dealing with, or 0 … */
-	char answer_word[24];   /* … and its first word */
-	struct list outbox;     /* calls that the core made and nobody has submitted yet */
-	struct list done;       /* waiters whose wish is done: woken once the mutex is free */
-	struct parker *current; /* whose event is at hand: its thread waits for what it sends */
+	int answer_code;         /* of the error reply that the core is dealing with, or 0 … */
+	char answer_word[24];    /* … and its first word */
+	const char *answer_text; /* the text of the answer that the core is dealing with, or NULL … */
+	const struct lock_op *answering; /* … and, BROKEN, what was asked */
+	struct list outbox;              /* calls that the core made and nobody has submitted yet */
+	struct list done;                /* waiters whose wish is done: woken once the mutex is free */
+	struct parker *current;          /* whose event is at hand: its thread waits for what it sends */
 	struct list holds;
 	struct list events;
 	int event_fd;

@@ -20,7 +20,7 @@
 #include "base/random.h"
 #include "net/server_error.h"
 
-enum { RECORD_TTL_MS = 90000, RECORD_REFRESH_MS = 30000 };
+enum { RECORD_TTL_MS = 90000, RECORD_REFRESH_MS = 30000, RECORD_LISTEN_MS = 300 };
 
 /* ---- What it says -------------------------------------------------------------------------------*/
 
@@ -55,6 +55,7 @@ void snecki_record_init(sneck_client *client, const sneck_client_options *option
 	record->ttl_ms = RECORD_TTL_MS;
 	record->refresh_ms = RECORD_REFRESH_MS;
 	record->due_ns = NS_NEVER;
+	record->listen_ns = NS_NEVER;
 }
 
 void snecki_record_done(sneck_client *client) {
@@ -155,6 +156,7 @@ bool snecki_record_take(sneck_client *client) {
 	record->unsent = false;
 	record->busy = true;
 	record->due_ns = next_due(record);
+	record->listen_ns = snecki_after_ms(snecki_now_ns(), RECORD_LISTEN_MS);
 	return true;
 }
 
@@ -163,12 +165,26 @@ void snecki_record_write(sneck_client *client) {
 	snecki_client_wake(client); /* to see when it is due again */
 }
 
+/* Locked. A session that holds for a moment only need not hear that it was broken. */
+static void listen(sneck_client *client, int64_t *due_ns) {
+	struct record *record = &client->record;
+
+	if (snecki_now_ns() >= record->listen_ns) {
+		record->listen_ns = NS_NEVER;
+		client->subscribed_once = true;
+		snecki_sub_want(client->sub);
+	}
+	if (record->listen_ns < *due_ns)
+		*due_ns = record->listen_ns;
+}
+
 void snecki_record_run(sneck_client *client, int64_t *due_ns) {
 	struct record *record = &client->record;
 
 	if (!record->wanted)
 		return;
 	pthread_mutex_lock(&client->mutex);
+	listen(client, due_ns);
 	bool due = record->begun && !record->ending && snecki_now_ns() >= record->due_ns;
 	if (due)
 		record->due_ns = next_due(record);

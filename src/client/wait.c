@@ -69,6 +69,7 @@ void snecki_hold_free(sneck_hold *hold) {
 	snecki_list_remove(&hold->all);
 	if (hold->fd >= 0)
 		close(hold->fd);
+	free(hold->reason);
 	free(hold);
 }
 
@@ -119,6 +120,14 @@ static void describe_refusal(sneck_client *client, const struct lock_wish *wish,
 		        asked);
 }
 
+/* Told with this answer, or with an earlier one. */
+static const char *broken_by(const struct lock_wish *wish) {
+	if (wish->detail[0])
+		return wish->detail;
+	const sneck_hold *hold = wish->hold ? LIST_ITEM(wish->hold, const sneck_hold, lock) : NULL;
+	return hold && hold->reason && hold->reason[0] ? hold->reason : "an operator";
+}
+
 int snecki_wish_error(sneck_client *client, const struct lock_wish *wish, const void *name, size_t name_len,
         int64_t wait_ms, sneck_error *reterr) {
 	const struct waiter *waiter =
@@ -146,6 +155,9 @@ int snecki_wish_error(sneck_client *client, const struct lock_wish *wish, const 
 		        "\"%s\": no answer from %s in time; the request is being withdrawn in the "
 		        "background%s%s",
 		        shown, client->display, wish->detail[0] ? ": " : "", wish->detail);
+	case SNECK_EBROKEN:
+		snecki_print_name(text, sizeof text, broken_by(wish), strlen(broken_by(wish)));
+		return snecki_err(reterr, wish->code, "\"%s\": broken by %s", shown, text);
 	default:
 		if (wish->detail[0])
 			return snecki_err_server(reterr, wish->code, waiter->server, strlen(waiter->server),
