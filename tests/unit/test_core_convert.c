@@ -1,0 +1,505 @@
+/* SPDX-License-Identifier: MIT */
+/* The lock core: upgrade, downgrade, detach, adopt, and fixed leases. */
+#include "bench.h"
+
+#include "lock/private.h"
+
+/* ---- Upgrade ------------------------------------------------------------------------------------*/
+
+static void a_lone_reader_upgrades(void **state) {
+	struct bench *bench = bench_of(state);
+	struct deed *hold = hold_it(bench, 1, 'R');
+	uint64_t read_token = hold->hold.token;
+	struct deed *upgrade = ask(bench, WISH_UPGRADE, hold);
+	struct lock_call *call = expect(bench, OP_UPGRADE);
+
+	assert_int_equal(call->op.old, 1);
+	assert_int_equal(call->op.attempt, 2); /* a fresh name: a late copy finds the old one gone */
+	grant(bench, call);
+	assert_int_equal(code_of(upgrade), 0);
+	assert_int_equal(hold->hold.mode, 'W');
+	assert_true(hold->hold.token > read_token);
+	ask(bench, WISH_RELEASE, hold);
+	assert_int_equal(expect(bench, OP_RELEASE)->op.attempt, 2);
+}
+
+static void acquiring_write_while_reading_is_an_upgrade(void **state) {
+	struct bench *bench = bench_of(state);
+	struct deed *reader = hold_it(bench, 1, 'R');
+	struct deed *writer = take(bench, 1, 'W');
+
+	grant(bench, expect(bench, OP_UPGRADE));
+	assert_true(has(writer) && has(reader));
+	assert_int_equal(reader->hold.token, writer->hold.token); /* one owner, one number */
+	ask(bench, WISH_RELEASE, writer);
+	grant(bench, expect(bench, OP_DOWNGRADE)); /* releasing WRITE while READ is held */
+	assert_true(has(reader));
+	assert_true(reader->hold.token == bench->token);
+	release_done(bench, reader);
+}
+
+static void an_upgrade_goes_out_at_once_and_waits_for_local_readers(void **state) {
+	struct bench *bench = bench_of(state);
+	struct deed *one = hold_it(bench, 1, 'R');
+	struct deed *two = take(bench, 2, 'R');
+	struct deed *upgrade = ask(bench, WISH_UPGRADE, one);
+
+	grant(bench, expect(bench, OP_UPGRADE));
+	assert_int_equal(code_of(upgrade), 1); /* WRITE is ours, but the other still reads */
+	assert_true(has(two));
+	struct deed *again = take(bench, 2, 'R'); /* and may re-enter */
+	assert_true(has(again));
+	assert_true(again->hold.token < bench->token);
+	struct deed *stranger = take(bench, 3, 'R');
+	assert_int_equal(code_of(stranger), 1);
+	ask(bench, WISH_RELEASE, two);
+	assert_int_equal(code_of(upgrade), 1);
+	ask(bench, WISH_RELEASE, again);
+	assert_int_equal(code_of(upgrade), 0);
+	assert_int_equal(one->hold.mode, 'W');
+}
+
+static void of_two_upgraders_the_second_is_told(void **state) {
+	struct bench *bench = bench_of(state);
+	struct deed *one = hold_it(bench, 1, 'R');
+	struct deed *two = take(bench, 2, 'R');
+	struct deed *first = ask(bench, WISH_UPGRADE, one);
+	struct deed *second = ask(bench, WISH_UPGRADE, two);
+
+	assert_int_equal(code_of(second), SNECK_EDEADLK);
+	assert_true(second->wish.local_block);
+	assert_int_equal(code_of(first), 1);
+	assert_int_equal(code_of(take(bench, 2, 'W')), SNECK_EDEADLK);
+	assert_true(has(two));
+}
+
+static void the_server_knows_of_another_upgrader(void **state) {
+	struct bench *bench = bench_of(state);
+	struct deed *hold = hold_it(bench, 1, 'R');
+	struct deed *upgrade = ask(bench, WISH_UPGRADE, hold);
+
+	answer(bench, expect(bench, OP_UPGRADE), LOCK_DEADLOCK);
+	assert_int_equal(code_of(upgrade), SNECK_EDEADLK);
+	assert_string_equal(upgrade->wish.holder, "other");
+	assert_true(has(hold));
+	assert_int_equal(hold->hold.mode, 'R');
+	release_done(bench, hold);
+}
+
+static void an_upgrader_waits_and_hears_of_it(void **state) {
+	struct bench *bench = bench_of(state);
+	struct deed *hold = hold_it(bench, 1, 'R');
+	struct deed *upgrade = ask(bench, WISH_UPGRADE, hold);
+
+	queue_up(bench, expect(bench, OP_UPGRADE));
+	pass_ms(bench, 2 * BENCH_BEAT_MS);
+	struct lock_call *beat = expect(bench, OP_BEAT);
+	assert_int_equal(beat->op.old, 1);
+	assert_int_equal(beat->op.mode, 'W');
+	queue_up(bench, beat);
+	hear_grant(bench, 2);
+	assert_int_equal(code_of(upgrade), 0);
+	assert_int_equal(hold->hold.token, bench->token);
+}
+
+static void an_upgrade_is_withdrawn(void **state) {
+	struct bench *bench = bench_of(state);
+	struct deed *hold = hold_it(bench, 1, 'R');
+	struct deed *upgrade = ask(bench, WISH_UPGRADE, hold);
+
+	queue_up(bench, expect(bench, OP_UPGRADE));
+	give_up(bench, upgrade, SNECK_ETIMEDOUT);
+	assert_int_equal(code_of(upgrade), SNECK_ETIMEDOUT);
+	struct lock_call *cancel = expect(bench, OP_CANCEL);
+	assert_int_equal(cancel->op.old, 1);
+	assert_int_equal(cancel->op.attempt, 2);
+	answer(bench, cancel, LOCK_DONE);
+	assert_true(has(hold));
+	assert_int_equal(hold->hold.mode, 'R');
+	release_done(bench, hold);
+}
+
+static void an_upgrade_is_withdrawn_after_it_was_granted(void **state) {
+	struct bench *bench = bench_of(state);
+	struct deed *hold = hold_it(bench, 1, 'R');
+	struct deed *upgrade = ask(bench, WISH_UPGRADE, hold);
+
+	queue_up(bench, expect(bench, OP_UPGRADE));
+	give_up(bench, upgrade, SNECK_ECANCELED);
+	struct lock_outcome kept = outcome_of(bench, LOCK_DONE);
+	kept.released_grant = true; /* WRITE stays; READ is no more */
+	kept.token = ++bench->token;
+	answer_outcome(bench, expect(bench, OP_CANCEL), &kept);
+	assert_true(has(hold));
+	struct lock_call *downgrade = expect(bench, OP_DOWNGRADE);
+	assert_int_equal(downgrade->op.old, 2);
+	grant(bench, downgrade);
+	assert_true(has(hold));
+	assert_int_equal(hold->hold.token, bench->token);
+}
+
+static void an_upgrade_refused_after_a_resend_is_withdrawn(void **state) {
+	struct bench *bench = bench_of(state);
+	struct deed *hold = hold_it(bench, 1, 'R');
+	struct deed *upgrade = ask(bench, WISH_UPGRADE, hold);
+
+	answer(bench, expect(bench, OP_UPGRADE), LOCK_UNKNOWN);
+	struct lock_call *again = expect(bench, OP_UPGRADE);
+	assert_int_equal(again->op.attempt, 2);
+	answer(bench, again, LOCK_BUSY);
+	assert_int_equal(code_of(upgrade), SNECK_EBUSY);
+	struct lock_call *cancel = expect(bench, OP_CANCEL); /* the first copy could still convert the hold */
+	assert_int_equal(cancel->op.old, 1);
+	assert_int_equal(cancel->op.bury_n, 1);
+	assert_int_equal(cancel->op.bury[0], 2);
+	answer(bench, cancel, LOCK_DONE);
+	assert_true(has(hold));
+}
+
+static void an_upgrade_waits_for_the_end_of_another_conversion(void **state) {
+	struct bench *bench = bench_of(state);
+	struct deed *one = hold_it(bench, 1, 'R');
+	struct deed *two = take(bench, 2, 'R');
+	struct deed *first = ask(bench, WISH_UPGRADE, one);
+
+	queue_up(bench, expect(bench, OP_UPGRADE));
+	give_up(bench, first, SNECK_ETIMEDOUT);
+	struct deed *second = ask(bench, WISH_UPGRADE, two);
+	struct lock_call *cancel = expect(bench, OP_CANCEL);
+	expect_silence(bench);
+	assert_int_equal(code_of(second), 1);
+	answer(bench, cancel, LOCK_DONE);
+	queue_up(bench, expect(bench, OP_UPGRADE)); /* now it is its turn */
+	give_up(bench, second, SNECK_ETIMEDOUT);
+	assert_int_equal(code_of(second), SNECK_ETIMEDOUT);
+}
+
+static void released_while_the_upgrade_is_unanswered(void **state) {
+	struct bench *bench = bench_of(state);
+	struct deed *hold = hold_it(bench, 1, 'R');
+	struct deed *upgrade = ask(bench, WISH_UPGRADE, hold);
+	struct lock_call *call = expect(bench, OP_UPGRADE);
+	struct deed *release = ask(bench, WISH_RELEASE, hold);
+
+	assert_int_equal(code_of(upgrade), SNECK_ECANCELED);
+	assert_int_equal(code_of(release), 1);
+	struct lock_call *cancel = expect(bench, OP_CANCEL);
+	grant(bench, call);
+	struct lock_outcome kept = outcome_of(bench, LOCK_DONE);
+	kept.released_grant = true;
+	answer_outcome(bench, cancel, &kept);
+	struct lock_call *give_back = expect(bench, OP_RELEASE);
+	assert_int_equal(give_back->op.attempt, 2);
+	assert_int_equal(give_back->op.mode, 'W');
+	answer(bench, give_back, LOCK_DONE);
+	assert_int_equal(code_of(release), 0);
+	expect_silence(bench);
+}
+
+static void lost_while_the_upgrade_is_unanswered(void **state) {
+	struct bench *bench = bench_of(state);
+	struct deed *hold = hold_it(bench, 1, 'R');
+	struct deed *upgrade = ask(bench, WISH_UPGRADE, hold);
+
+	expect(bench, OP_UPGRADE);
+	pass_ms(bench, LEASE_MS);
+	assert_int_equal(code_of(upgrade), SNECK_ELOST);
+	assert_int_equal(hold->told, HOLD_LOST);
+	expect(bench, OP_RENEW);
+	struct lock_call *release = expect(bench, OP_RELEASE);
+	assert_int_equal(release->op.bury_n, 1); /* it must not take WRITE for nobody */
+	assert_int_equal(release->op.bury[0], 2);
+}
+
+/* ---- Downgrade ----------------------------------------------------------------------------------*/
+
+static void a_downgrade_keeps_the_hold(void **state) {
+	struct bench *bench = bench_of(state);
+	struct deed *hold = hold_it(bench, 1, 'W');
+	uint64_t write_token = hold->hold.token;
+	struct deed *downgrade = ask(bench, WISH_DOWNGRADE, hold);
+	struct lock_call *call = expect(bench, OP_DOWNGRADE);
+
+	assert_int_equal(call->op.old, 1);
+	answer(bench, call, LOCK_UNKNOWN);
+	grant(bench, expect(bench, OP_DOWNGRADE));
+	assert_int_equal(code_of(downgrade), 0);
+	assert_int_equal(hold->hold.mode, 'R');
+	assert_true(hold->hold.token > write_token);
+	struct deed *other = take(bench, 2, 'R'); /* the door is open again */
+	assert_true(has(other));
+}
+
+static void a_nested_downgrade_is_local(void **state) {
+	struct bench *bench = bench_of(state);
+	struct deed *outer = hold_it(bench, 1, 'W');
+	struct deed *inner = take(bench, 1, 'W');
+
+	assert_int_equal(code_of(ask(bench, WISH_DOWNGRADE, inner)), 0);
+	expect_silence(bench);
+	ask(bench, WISH_RELEASE, outer);
+	expect(bench, OP_DOWNGRADE); /* now nobody writes */
+}
+
+/* ---- Detach and adopt ---------------------------------------------------------------------------*/
+
+static void a_writer_is_detached_under_a_new_name(void **state) {
+	struct bench *bench = bench_of(state);
+	struct deed *hold = hold_it(bench, 1, 'W');
+	struct deed *detach = ask(bench, WISH_DETACH, hold);
+	struct lock_call *call = expect(bench, OP_RENAME);
+
+	assert_string_equal(call->op.foreign_id, "Wme.1");
+	assert_int_equal(call->op.attempt, 2);
+	assert_false(call->op.keep_old);
+	confirm(bench, call);
+	assert_int_equal(code_of(detach), 0);
+	assert_string_equal(detach->wish.id, "Wme.2");
+	assert_null(hold->hold.grant);
+	expect_silence(bench); /* it is nobody's here any more: neither renewed nor released */
+	assert_int_equal(snecki_core_next_due(bench->core), NS_NEVER);
+}
+
+static void a_reader_among_others_is_split_off(void **state) {
+	struct bench *bench = bench_of(state);
+	struct deed *one = hold_it(bench, 1, 'R');
+	struct deed *two = take(bench, 2, 'R');
+	struct deed *detach = ask(bench, WISH_DETACH, one);
+	struct lock_call *call = expect(bench, OP_RENAME);
+
+	assert_true(call->op.keep_old);
+	confirm(bench, call);
+	assert_int_equal(code_of(detach), 0);
+	assert_true(has(two));
+	ask(bench, WISH_RELEASE, two);
+	struct lock_call *release = expect(bench, OP_RELEASE);
+	assert_int_equal(release->op.attempt, 1);
+	assert_int_equal(release->op.bury_n, 0); /* what was detached lives on */
+}
+
+static void an_unanswered_split_is_buried_and_done_under_another_name(void **state) {
+	struct bench *bench = bench_of(state);
+	struct deed *one = hold_it(bench, 1, 'R');
+	take(bench, 2, 'R');
+	struct deed *detach = ask(bench, WISH_DETACH, one);
+
+	answer(bench, expect(bench, OP_RENAME), LOCK_UNKNOWN);
+	struct lock_call *bury = expect(bench, OP_CANCEL); /* a second copy would split off a second hold */
+	assert_int_equal(bury->op.attempt, 2);
+	assert_int_equal(bury->op.bury[0], 2);
+	struct lock_call *again = expect(bench, OP_RENAME);
+	assert_int_equal(again->op.attempt, 3);
+	answer(bench, bury, LOCK_DONE);
+	confirm(bench, again);
+	assert_string_equal(detach->wish.id, "Rme.3");
+}
+
+static void nothing_is_detached_beside_a_writer(void **state) {
+	struct bench *bench = bench_of(state);
+	struct deed *writer = hold_it(bench, 1, 'W');
+	struct deed *nested = take(bench, 1, 'R');
+
+	assert_int_equal(code_of(ask(bench, WISH_DETACH, writer)), SNECK_EBUSY);
+	ask(bench, WISH_RELEASE, nested);
+	struct deed *beside = take_fixed(bench, 1, 'R', 2 * LEASE_MS);
+	confirm(bench, expect(bench, OP_ACQUIRE));
+	assert_true(has(beside));
+	assert_int_equal(code_of(ask(bench, WISH_DETACH, beside)), SNECK_EBUSY);
+	assert_int_equal(code_of(ask(bench, WISH_DETACH, writer)), SNECK_EBUSY);
+	expect_silence(bench);
+}
+
+static void nothing_is_detached_beside_an_upgrade(void **state) {
+	struct bench *bench = bench_of(state);
+	struct deed *other = take_fixed(bench, 2, 'R', LEASE_MS);
+	grant(bench, expect(bench, OP_ACQUIRE));
+	struct deed *reader = take(bench, 1, 'R');
+	confirm(bench, expect(bench, OP_ACQUIRE));
+	ask(bench, WISH_UPGRADE, reader);
+
+	assert_int_equal(expect(bench, OP_UPGRADE)->op.own_n, 1); /* the session vouches for the other */
+	assert_int_equal(code_of(ask(bench, WISH_DETACH, other)), SNECK_EBUSY);
+}
+
+static void one_is_adopted(void **state) {
+	struct bench *bench = bench_of(state);
+	struct deed *hold = adopt(bench, 1, "Wthem.7");
+	struct lock_call *call = expect(bench, OP_RENAME);
+
+	assert_string_equal(call->op.foreign_id, "Wthem.7");
+	assert_int_equal(call->op.attempt, 1);
+	confirm(bench, call);
+	assert_true(has(hold));
+	assert_int_equal(hold->hold.mode, 'W');
+	struct deed *refused = new_deed(bench, 2, 'R');
+	refused->wish.nowait = true;
+	begin(bench, refused);
+	assert_int_equal(code_of(refused), SNECK_EBUSY);
+	release_done(bench, hold);
+}
+
+static void there_is_nothing_to_adopt(void **state) {
+	struct bench *bench = bench_of(state);
+	struct deed *hold = adopt(bench, 1, "Wthem.7");
+
+	answer(bench, expect(bench, OP_RENAME), LOCK_GONE);
+	assert_int_equal(code_of(hold), SNECK_ELOST);
+	expect_silence(bench);
+}
+
+static void an_adoption_that_took_too_long_is_no_acquisition(void **state) {
+	struct bench *bench = bench_of(state);
+	struct deed *hold = adopt(bench, 1, "Wthem.7");
+	struct lock_call *call = expect(bench, OP_RENAME);
+
+	pass_ms(bench, LEASE_MS);
+	confirm(bench, call);
+	assert_int_equal(code_of(hold), SNECK_ELOST);
+	expect(bench, OP_RELEASE);
+	expect_silence(bench);
+}
+
+/* ---- Fixed leases -------------------------------------------------------------------------------*/
+
+static void a_fixed_lease_is_nobody_elses(void **state) {
+	struct bench *bench = bench_of(state);
+	struct deed *fixed = take_fixed(bench, 1, 'R', 5000);
+	grant(bench, expect(bench, OP_ACQUIRE));
+	struct deed *other = take(bench, 2, 'R');
+
+	assert_int_equal(code_of(other), 1); /* an attempt of its own */
+	confirm(bench, expect(bench, OP_ACQUIRE));
+	pass_ms(bench, 4949);
+	expect_silence(bench);
+	assert_true(has(fixed));
+	pass_ms(bench, 1);
+	assert_int_equal(fixed->told, HOLD_LOST);
+	assert_int_equal(expect(bench, OP_RELEASE)->op.attempt, 1);
+	assert_true(has(other));
+}
+
+static void fixed_inside_renewed(void **state) {
+	struct bench *bench = bench_of(state);
+	struct deed *outer = hold_it(bench, 1, 'W');
+	struct deed *shorter = take_fixed(bench, 1, 'W', 5000);
+
+	assert_true(has(shorter)); /* covered: no request */
+	expect_silence(bench);
+	struct deed *longer = take_fixed(bench, 1, 'W', 600000);
+	struct lock_call *call = expect(bench, OP_ACQUIRE);
+	assert_int_equal(call->op.own_n, 1); /* past the queue, beside its own */
+	assert_int_equal(call->op.own[0], 1);
+	confirm(bench, call);
+	assert_true(has(longer));
+	assert_int_equal(longer->hold.token, outer->hold.token);
+	pass_ms(bench, 4950);
+	assert_int_equal(shorter->told, HOLD_LOST);
+	assert_int_equal(outer->states + longer->states, 0);
+	release_done(bench, outer);
+	assert_true(has(longer));
+}
+
+static void renewed_inside_fixed(void **state) {
+	struct bench *bench = bench_of(state);
+	struct deed *fixed = take_fixed(bench, 1, 'W', LEASE_MS);
+	grant(bench, expect(bench, OP_ACQUIRE));
+	struct deed *inner = take(bench, 1, 'R');
+
+	assert_true(has(inner));
+	expect_silence(bench);
+	for (int i = 0; i < 3; i++) {
+		pass_ms(bench, LEASE_MS / 3);
+		confirm(bench, expect(bench, OP_RENEW)); /* for the sake of the inner one */
+	}
+	assert_int_equal(fixed->told, HOLD_LOST); /* at its own end all the same */
+	grant(bench, expect(bench, OP_DOWNGRADE));
+	assert_true(has(inner));
+	assert_int_equal(inner->states, 0);
+}
+
+static void a_fixed_writer_inside_a_shorter_reader_lasts_to_its_own_end(void **state) {
+	struct bench *bench = bench_of(state);
+	struct deed *reader = hold_it(bench, 1, 'R');
+	struct deed *fixed = take_fixed(bench, 1, 'W', 3 * LEASE_MS);
+	grant(bench, expect(bench, OP_UPGRADE));
+	assert_true(has(fixed));
+	ask(bench, WISH_RELEASE, reader);
+	for (int i = 0; i < 8; i++) {
+		pass_ms(bench, LEASE_MS / 3);
+		if (!snecki_list_empty(&bench->sent)) /* until the grant lasts long enough */
+			confirm(bench, expect(bench, OP_RENEW));
+	}
+	pass_ms(bench, LEASE_MS / 3 - 900 - 1);
+	assert_true(has(fixed));
+	expect_silence(bench);
+	pass_ms(bench, 1);
+	assert_int_equal(fixed->told, HOLD_LOST);
+}
+
+static void a_reader_inside_what_waits_for_it(void **state) {
+	struct bench *bench = bench_of(state);
+	struct deed *one = hold_it(bench, 1, 'R');
+	struct deed *two = take(bench, 2, 'R');
+	struct deed *upgrade = ask(bench, WISH_UPGRADE, one);
+	grant(bench, expect(bench, OP_UPGRADE));
+	struct deed *longer = take_fixed(bench, 2, 'R', 10 * LEASE_MS);
+	struct lock_call *call = expect(bench, OP_ACQUIRE);
+
+	/* WRITE is the session's, and its owner waits for this reader: it must be let in beside it. */
+	assert_int_equal(call->op.own_n, 1);
+	assert_int_equal(call->op.own[0], 2);
+	confirm(bench, call);
+	assert_true(has(longer));
+	assert_true(longer->hold.token < bench->token);
+	ask(bench, WISH_RELEASE, two);
+	assert_int_equal(code_of(upgrade), 1);
+	release_done(bench, longer);
+	assert_int_equal(code_of(upgrade), 0);
+}
+
+static void renew_lengthens_a_fixed_lease(void **state) {
+	struct bench *bench = bench_of(state);
+	struct deed *fixed = take_fixed(bench, 1, 'W', 5000);
+	grant(bench, expect(bench, OP_ACQUIRE));
+	pass_ms(bench, 4000);
+	struct deed *renew = ask(bench, WISH_RENEW, fixed);
+	confirm(bench, expect(bench, OP_RENEW));
+	assert_int_equal(code_of(renew), 0);
+	assert_int_equal(snecki_hold_valid_until(&fixed->hold), bench->now_ns + 4950 * NS_PER_MS);
+	pass_ms(bench, 4949);
+	assert_true(has(fixed));
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		TEST(a_lone_reader_upgrades),
+		TEST(acquiring_write_while_reading_is_an_upgrade),
+		TEST(an_upgrade_goes_out_at_once_and_waits_for_local_readers),
+		TEST(of_two_upgraders_the_second_is_told),
+		TEST(the_server_knows_of_another_upgrader),
+		TEST(an_upgrader_waits_and_hears_of_it),
+		TEST(an_upgrade_is_withdrawn),
+		TEST(an_upgrade_is_withdrawn_after_it_was_granted),
+		TEST(an_upgrade_refused_after_a_resend_is_withdrawn),
+		TEST(an_upgrade_waits_for_the_end_of_another_conversion),
+		TEST(released_while_the_upgrade_is_unanswered),
+		TEST(lost_while_the_upgrade_is_unanswered),
+		TEST(a_downgrade_keeps_the_hold),
+		TEST(a_nested_downgrade_is_local),
+		TEST(a_writer_is_detached_under_a_new_name),
+		TEST(a_reader_among_others_is_split_off),
+		TEST(an_unanswered_split_is_buried_and_done_under_another_name),
+		TEST(nothing_is_detached_beside_a_writer),
+		TEST(nothing_is_detached_beside_an_upgrade),
+		TEST(one_is_adopted),
+		TEST(there_is_nothing_to_adopt),
+		TEST(an_adoption_that_took_too_long_is_no_acquisition),
+		TEST(a_fixed_lease_is_nobody_elses),
+		TEST(fixed_inside_renewed),
+		TEST(renewed_inside_fixed),
+		TEST(a_fixed_writer_inside_a_shorter_reader_lasts_to_its_own_end),
+		TEST(a_reader_inside_what_waits_for_it),
+		TEST(renew_lengthens_a_fixed_lease),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,467 @@
+/* SPDX-License-Identifier: MIT */
+/* The lock core: how long a hold lasts, what is told when, messages and claims, and what is sent again. */
+#include "bench.h"
+
+#include "lock/private.h"
+
+enum { MARGIN_MS = LEASE_MS / 100, VALID_MS = LEASE_MS - MARGIN_MS };
+
+/* ---- Renewal, doubt and loss --------------------------------------------------------------------*/
+
+static void renewed_every_third_of_the_lease(void **state) {
+	struct bench *bench = bench_of(state);
+	struct deed *hold = hold_it(bench, 1, 'W');
+
+	for (int i = 0; i < 10; i++) {
+		pass_ms(bench, LEASE_MS / 3);
+		struct lock_call *renew = expect(bench, OP_RENEW);
+		assert_int_equal(renew->op.lease_ms, LEASE_MS);
+		expect_silence(bench);
+		confirm(bench, renew);
+	}
+	assert_true(has(hold));
+	assert_int_equal(hold->states, 0);
+}
+
+static void valid_from_before_it_was_sent(void **state) {
+	struct bench *bench = bench_of(state);
+	int64_t began_ns = bench->now_ns;
+	struct deed *hold = take(bench, 1, 'W');
+	struct lock_call *call = expect(bench, OP_ACQUIRE);
+
+	pass_ms(bench, 2000);
+	grant(bench, call);
+	assert_int_equal(snecki_hold_valid_until(&hold->hold), began_ns + VALID_MS * NS_PER_MS);
+}
+
+static void suspect_at_half_and_lost_at_the_end(void **state) {
+	struct bench *bench = bench_of(state);
+	struct deed *hold = hold_it(bench, 1, 'W');
+
+	pass_ms(bench, LEASE_MS / 2 - MARGIN_MS - 1);
+	struct lock_call *renew = expect(bench, OP_RENEW); /* never answered */
+	assert_int_equal(hold->states, 0);
+	pass_ms(bench, 1);
+	assert_int_equal(hold->told, HOLD_SUSPECT);
+	assert_true(has(hold)); /* in doubt, and valid */
+	pass_ms(bench, LEASE_MS / 2 - 1);
+	assert_int_equal(hold->told, HOLD_SUSPECT);
+	pass_ms(bench, 1);
+	assert_int_equal(hold->told, HOLD_LOST);
+	assert_int_equal(snecki_hold_valid_until(&hold->hold), 0);
+	expect(bench, OP_RELEASE); /* the server may have it longer than we believed */
+	confirm(bench, renew);     /* too late */
+	assert_int_equal(hold->told, HOLD_LOST);
+	assert_int_equal(hold->states, 2);
+	assert_int_equal(code_of(ask(bench, WISH_RELEASE, hold)), SNECK_ELOST);
+}
+
+static void doubt_ends_with_a_renewal(void **state) {
+	struct bench *bench = bench_of(state);
+	struct deed *hold = hold_it(bench, 1, 'W');
+
+	pass_ms(bench, LEASE_MS / 2);
+	assert_int_equal(hold->told, HOLD_SUSPECT);
+	confirm(bench, expect(bench, OP_RENEW));
+	/* It was sent a third of the lease ago: half of the lease is not over yet. */
+	assert_int_equal(hold->told, HOLD_HELD);
+}
+
+static void a_failed_renewal_is_tried_again_soon(void **state) {
+	struct bench *bench = bench_of(state);
+	struct deed *hold = hold_it(bench, 1, 'W');
+
+	pass_ms(bench, LEASE_MS / 3);
+	answer(bench, expect(bench, OP_RENEW), LOCK_UNKNOWN);
+	pass_ms(bench, 100);
+	lose_link(bench, expect(bench, OP_RENEW));
+	snecki_core_connected(bench->core, bench->now_ns);
+	pass_ms(bench, 0);
+	confirm(bench, expect(bench, OP_RENEW));
+	assert_int_equal(hold->states, 0);
+}
+
+static void the_server_says_that_it_is_gone(void **state) {
+	struct bench *bench = bench_of(state);
+	struct deed *hold = hold_it(bench, 1, 'W');
+
+	pass_ms(bench, LEASE_MS / 3);
+	answer(bench, expect(bench, OP_RENEW), LOCK_GONE);
+	assert_int_equal(hold->told, HOLD_LOST);
+	expect_silence(bench);
+}
+
+static void the_operator_ended_it(void **state) {
+	struct bench *bench = bench_of(state);
+	struct deed *hold = hold_it(bench, 1, 'W');
+	struct lock_note note = { .kind = LOCK_NOTE_BROKEN, .attempt = 1 };
+
+	snecki_core_note(bench->core, &note, bench->now_ns);
+	pass_ms(bench, 0);
+	assert_int_equal(hold->states, 0); /* a message alone ends nothing */
+	answer(bench, expect(bench, OP_RENEW), LOCK_BROKEN);
+	assert_int_equal(hold->told, HOLD_BROKEN);
+	assert_int_equal(code_of(ask(bench, WISH_RELEASE, hold)), SNECK_EBROKEN);
+}
+
+static void another_number_means_another_hold(void **state) {
+	struct bench *bench = bench_of(state);
+	struct deed *hold = hold_it(bench, 1, 'W');
+
+	pass_ms(bench, LEASE_MS / 3);
+	grant(bench, expect(bench, OP_RENEW)); /* under a new token */
+	assert_int_equal(hold->told, HOLD_LOST);
+}
+
+static void the_servers_clock_runs_ahead(void **state) {
+	struct bench *bench = bench_of(state);
+	struct deed *hold = hold_it(bench, 1, 'W');
+	int64_t before_ns = snecki_hold_valid_until(&hold->hold);
+
+	pass_ms(bench, LEASE_MS / 3);
+	struct lock_call *renew = expect(bench, OP_RENEW);
+	struct lock_outcome refused = { .status = LOCK_FAILED, .code = SNECK_ESERVER, .retry = true };
+	bench->server_ahead_us = 5000000;
+	refused.server_us = outcome_of(bench, LOCK_FAILED).server_us;
+	answer_outcome(bench, renew, &refused);
+	assert_int_equal(hold->told, HOLD_SUSPECT);
+	assert_true(snecki_hold_valid_until(&hold->hold) <= before_ns - 5000 * NS_PER_MS);
+	pass_ms(bench, 100);
+	confirm(bench, expect(bench, OP_RENEW)); /* at once, not at the next third */
+	assert_int_equal(hold->told, HOLD_HELD);
+}
+
+static void a_lease_that_is_over_is_given_back_and_asked_for_again(void **state) {
+	struct bench *bench = bench_of(state);
+	struct deed *hold = new_deed(bench, 1, 'W');
+	hold->wish.lease_ms = 500;
+	begin(bench, hold);
+	struct lock_call *call = expect(bench, OP_ACQUIRE);
+	pass_ms(bench, 495);
+	grant(bench, call); /* the answer took as long as the lease */
+	assert_int_equal(code_of(hold), 1);
+	assert_int_equal(expect(bench, OP_RELEASE)->op.attempt, 1);
+	assert_int_equal(expect(bench, OP_ACQUIRE)->op.attempt, 2);
+}
+
+static void at_most_256_renewals_are_under_way(void **state) {
+	struct bench *bench = bench_of(state);
+	struct lock_call *renewals[RENEW_INFLIGHT_MAX + 44];
+	char name[8] = "n000";
+	int n = 0;
+
+	for (int i = 0; i < RENEW_INFLIGHT_MAX + 44; i++) {
+		struct deed *hold = new_deed(bench, 1, 'W');
+		for (int digit = 3, rest = i; digit > 0; digit--, rest /= 10)
+			name[digit] = (char)('0' + rest % 10);
+		snecki_core_acquire(bench->core, name, 4, &hold->wish, bench->now_ns);
+		grant(bench, expect(bench, OP_ACQUIRE));
+	}
+	pass_ms(bench, LEASE_MS / 3);
+	for (; n < RENEW_INFLIGHT_MAX; n++)
+		renewals[n] = expect(bench, OP_RENEW);
+	expect_silence(bench);
+	for (int i = 0; i < 44; i++) { /* each answer makes room for one that waits in line */
+		bench->token = renewals[i]->grant->token;
+		confirm(bench, renewals[i]);
+		renewals[n++] = expect(bench, OP_RENEW);
+		expect_silence(bench);
+	}
+}
+
+/* ---- Messages and claims ------------------------------------------------------------------------*/
+
+static void a_message_grants_and_is_claimed(void **state) {
+	struct bench *bench = bench_of(state);
+	struct deed *hold = take(bench, 1, 'W');
+	int64_t sent_ns = bench->now_ns;
+
+	pass_ms(bench, 10);
+	queue_up(bench, expect(bench, OP_ACQUIRE));
+	pass_ms(bench, 200);
+	hear_grant(bench, 1);
+	assert_true(has(hold));
+	assert_int_equal(hold->hold.token, bench->token);
+	/* Until the claim is answered only the waiter's own lease is certain. */
+	int64_t certain_ns = (BENCH_WAIT_LEASE_MS - 30) * NS_PER_MS;
+	assert_int_equal(snecki_hold_valid_until(&hold->hold), sent_ns + certain_ns);
+	struct lock_call *claim = expect(bench, OP_BEAT);
+	pass_ms(bench, 10);
+	assert_int_equal(hold->states, 0); /* no doubt as long as the claim has time */
+	confirm(bench, claim);
+	assert_int_equal(snecki_hold_valid_until(&hold->hold), sent_ns + (210 + VALID_MS) * NS_PER_MS);
+	expect_silence(bench);
+}
+
+static void a_claim_finds_it_gone(void **state) {
+	struct bench *bench = bench_of(state);
+	struct deed *hold = take(bench, 1, 'W');
+
+	queue_up(bench, expect(bench, OP_ACQUIRE));
+	hear_grant(bench, 1);
+	assert_true(has(hold));
+	answer(bench, expect(bench, OP_BEAT), LOCK_GONE);
+	assert_int_equal(hold->told, HOLD_LOST);
+}
+
+static void a_message_may_be_forged(void **state) {
+	struct bench *bench = bench_of(state);
+	struct deed *hold = take(bench, 1, 'W');
+
+	queue_up(bench, expect(bench, OP_ACQUIRE));
+	hear_grant(bench, 1);
+	struct lock_call *claim = expect(bench, OP_BEAT);
+	answer(bench, claim, LOCK_WAITING); /* the server knows nothing of a grant */
+	assert_int_equal(hold->told, HOLD_LOST);
+	struct lock_call *release = expect(bench, OP_RELEASE);
+	assert_int_equal(release->op.bury_n, 1); /* or it would be granted to nobody */
+}
+
+static void a_message_before_the_answer_that_says_waiting(void **state) {
+	struct bench *bench = bench_of(state);
+	struct deed *hold = take(bench, 1, 'W');
+	struct lock_call *call = expect(bench, OP_ACQUIRE);
+
+	hear_grant(bench, 1);
+	assert_int_equal(code_of(hold), 1);
+	bench->token--; /* what the answer says was true before */
+	queue_up(bench, call);
+	bench->token++;
+	pass_ms(bench, 0);
+	confirm(bench, expect(bench, OP_BEAT)); /* looked at once */
+	assert_true(has(hold));
+}
+
+static void a_message_overtakes_a_heartbeats_answer(void **state) {
+	struct bench *bench = bench_of(state);
+	struct deed *hold = take(bench, 1, 'W');
+
+	queue_up(bench, expect(bench, OP_ACQUIRE));
+	pass_ms(bench, BENCH_BEAT_MS);
+	struct lock_call *beat = expect(bench, OP_BEAT);
+	hear_grant(bench, 1);
+	assert_true(has(hold));
+	queue_up(bench, beat); /* was true when it was written */
+	assert_true(has(hold));
+	pass_ms(bench, 0);
+	confirm(bench, expect(bench, OP_BEAT));
+	assert_int_equal(hold->states, 0);
+}
+
+static void an_old_message_is_not_believed(void **state) {
+	struct bench *bench = bench_of(state);
+	struct deed *hold = take(bench, 1, 'W');
+	struct lock_note old = { .kind = LOCK_NOTE_GRANT, .attempt = 1, .token = bench->token };
+
+	queue_up(bench, expect(bench, OP_ACQUIRE));
+	snecki_core_note(
+	        bench->core, &old, bench->now_ns); /* no later than what we were told while waiting */
+	assert_int_equal(code_of(hold), 1);
+	queue_up(bench, expect(bench, OP_BEAT)); /* asked, and not so */
+	assert_int_equal(code_of(hold), 1);
+}
+
+static void a_late_message_is_not_believed(void **state) {
+	struct bench *bench = bench_of(state);
+	struct deed *hold = take(bench, 1, 'W');
+
+	queue_up(bench, expect(bench, OP_ACQUIRE));
+	pass_ms(bench, BENCH_WAIT_LEASE_MS); /* no heartbeat was answered since */
+	expect(bench, OP_BEAT);
+	hear_grant(bench, 1);
+	assert_int_equal(code_of(hold), 1);
+}
+
+static void waiters_beat_and_join_again(void **state) {
+	struct bench *bench = bench_of(state);
+	struct deed *hold = take(bench, 1, 'W');
+
+	queue_up(bench, expect(bench, OP_ACQUIRE));
+	for (int i = 0; i < 5; i++) {
+		pass_ms(bench, 2 * BENCH_BEAT_MS);
+		queue_up(bench, expect(bench, OP_BEAT));
+		expect_silence(bench);
+	}
+	pass_ms(bench, 2 * BENCH_BEAT_MS);
+	answer(bench, expect(bench, OP_BEAT), LOCK_GONE);
+	assert_int_equal(expect(bench, OP_ACQUIRE)->op.attempt, 2);
+	assert_int_equal(code_of(hold), 1);
+}
+
+static void the_head_looks_when_the_holders_time_is_over(void **state) {
+	struct bench *bench = bench_of(state);
+	take(bench, 1, 'W');
+	struct lock_outcome waiting = outcome_of(bench, LOCK_WAITING);
+
+	waiting.holder_deadline_ms = waiting.server_us / 1000 + 300;
+	answer_outcome(bench, expect(bench, OP_ACQUIRE), &waiting);
+	pass_ms(bench, 300);
+	expect_silence(bench);
+	pass_ms(bench, 1);
+	expect(bench, OP_BEAT);
+}
+
+static void messages_may_have_been_missed(void **state) {
+	struct bench *bench = bench_of(state);
+	take(bench, 1, 'W');
+	queue_up(bench, expect(bench, OP_ACQUIRE));
+	snecki_core_subscribed(bench->core, bench->now_ns);
+	pass_ms(bench, 0);
+	expect(bench, OP_BEAT);
+}
+
+/* ---- Sent again, and buried ---------------------------------------------------------------------*/
+
+static void an_unanswered_request_is_sent_again_and_buried_at_the_end(void **state) {
+	struct bench *bench = bench_of(state);
+	struct deed *hold = take(bench, 1, 'W');
+
+	answer(bench, expect(bench, OP_ACQUIRE), LOCK_UNKNOWN);
+	struct lock_call *again = expect(bench, OP_ACQUIRE);
+	assert_int_equal(again->op.attempt, 1); /* the same one: it cannot be granted twice */
+	grant(bench, again);
+	assert_true(has(hold));
+	ask(bench, WISH_RELEASE, hold);
+	struct lock_call *release = expect(bench, OP_RELEASE);
+	assert_int_equal(release->op.bury_n, 1);
+	assert_int_equal(release->op.bury[0], 1);
+}
+
+static void an_answered_request_needs_no_burial(void **state) {
+	struct bench *bench = bench_of(state);
+	struct deed *hold = hold_it(bench, 1, 'W');
+
+	ask(bench, WISH_RELEASE, hold);
+	assert_int_equal(expect(bench, OP_RELEASE)->op.bury_n, 0);
+}
+
+static void a_refusal_buries_too(void **state) {
+	struct bench *bench = bench_of(state);
+	struct deed *deed = new_deed(bench, 1, 'W');
+
+	deed->wish.nowait = true;
+	begin(bench, deed);
+	answer(bench, expect(bench, OP_ACQUIRE), LOCK_UNKNOWN);
+	answer(bench, expect(bench, OP_ACQUIRE), LOCK_BUSY);
+	assert_int_equal(code_of(deed), SNECK_EBUSY);
+	assert_int_equal(expect(bench, OP_CANCEL)->op.bury_n, 1);
+}
+
+static void a_release_that_was_sent_twice(void **state) {
+	struct bench *bench = bench_of(state);
+	struct deed *hold = hold_it(bench, 1, 'W');
+	struct deed *release = ask(bench, WISH_RELEASE, hold);
+
+	answer(bench, expect(bench, OP_RELEASE), LOCK_UNKNOWN);
+	answer(bench, expect(bench, OP_RELEASE), LOCK_GONE); /* by the first copy */
+	assert_int_equal(code_of(release), 0);
+}
+
+static void a_release_that_comes_too_late(void **state) {
+	struct bench *bench = bench_of(state);
+	struct deed *hold = hold_it(bench, 1, 'W');
+	struct deed *release = ask(bench, WISH_RELEASE, hold);
+
+	answer(bench, expect(bench, OP_RELEASE), LOCK_GONE);
+	assert_int_equal(code_of(release), SNECK_ELOST);
+}
+
+static void a_release_goes_on_without_its_caller(void **state) {
+	struct bench *bench = bench_of(state);
+	struct deed *hold = hold_it(bench, 1, 'W');
+	struct deed *release = ask(bench, WISH_RELEASE, hold);
+
+	lose_link(bench, expect(bench, OP_RELEASE));
+	assert_int_equal(code_of(release), SNECK_EUNKNOWN);
+	snecki_core_connected(bench->core, bench->now_ns);
+	pass_ms(bench, 0);
+	answer(bench, expect(bench, OP_RELEASE), LOCK_DONE);
+	assert_int_equal(snecki_core_next_due(bench->core), NS_NEVER);
+}
+
+static void without_a_link_nothing_happened(void **state) {
+	struct bench *bench = bench_of(state);
+	struct deed *deed = take(bench, 1, 'W');
+
+	lose_link(bench, expect(bench, OP_ACQUIRE));
+	assert_int_equal(code_of(deed), SNECK_ECONN);
+	expect_silence(bench);
+}
+
+static void without_a_link_it_is_settled_later(void **state) {
+	struct bench *bench = bench_of(state);
+	struct deed *deed = take(bench, 1, 'W');
+
+	answer(bench, expect(bench, OP_ACQUIRE), LOCK_UNKNOWN); /* it may have run */
+	lose_link(bench, expect(bench, OP_ACQUIRE));
+	assert_int_equal(code_of(deed), 1);
+	snecki_core_connected(bench->core, bench->now_ns);
+	pass_ms(bench, 0);
+	grant(bench, expect(bench, OP_ACQUIRE));
+	assert_true(has(deed));
+}
+
+static void the_server_says_not_now(void **state) {
+	struct bench *bench = bench_of(state);
+	struct deed *deed = take(bench, 1, 'W');
+	struct lock_outcome loading = { .status = LOCK_FAILED, .code = SNECK_ESERVER, .retry = true };
+
+	answer_outcome(bench, expect(bench, OP_ACQUIRE), &loading);
+	assert_int_equal(code_of(deed), 1);
+	pass_ms(bench, 100);
+	struct lock_call *again = expect(bench, OP_ACQUIRE);
+	loading.retry = false;
+	answer_outcome(bench, again, &loading);
+	assert_int_equal(code_of(deed), SNECK_ESERVER);
+}
+
+static void more_to_do_is_done(void **state) {
+	struct bench *bench = bench_of(state);
+	struct deed *hold = hold_it(bench, 1, 'W');
+	struct lock_outcome done = outcome_of(bench, LOCK_DONE);
+
+	done.more = true;
+	ask(bench, WISH_RELEASE, hold);
+	answer_outcome(bench, expect(bench, OP_RELEASE), &done);
+	answer_outcome(bench, expect(bench, OP_ADVANCE), &done);
+	done.more = false;
+	answer_outcome(bench, expect(bench, OP_ADVANCE), &done);
+	expect_silence(bench);
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		TEST(renewed_every_third_of_the_lease),
+		TEST(valid_from_before_it_was_sent),
+		TEST(suspect_at_half_and_lost_at_the_end),
+		TEST(doubt_ends_with_a_renewal),
+		TEST(a_failed_renewal_is_tried_again_soon),
+		TEST(the_server_says_that_it_is_gone),
+		TEST(the_operator_ended_it),
+		TEST(another_number_means_another_hold),
+		TEST(the_servers_clock_runs_ahead),
+		TEST(a_lease_that_is_over_is_given_back_and_asked_for_again),
+		TEST(at_most_256_renewals_are_under_way),
+		TEST(a_message_grants_and_is_claimed),
+		TEST(a_claim_finds_it_gone),
+		TEST(a_message_may_be_forged),
+		TEST(a_message_before_the_answer_that_says_waiting),
+		TEST(a_message_overtakes_a_heartbeats_answer),
+		TEST(an_old_message_is_not_believed),
+		TEST(a_late_message_is_not_believed),
+		TEST(waiters_beat_and_join_again),
+		TEST(the_head_looks_when_the_holders_time_is_over),
+		TEST(messages_may_have_been_missed),
+		TEST(an_unanswered_request_is_sent_again_and_buried_at_the_end),
+		TEST(an_answered_request_needs_no_burial),
+		TEST(a_refusal_buries_too),
+		TEST(a_release_that_was_sent_twice),
+		TEST(a_release_that_comes_too_late),
+		TEST(a_release_goes_on_without_its_caller),
+		TEST(without_a_link_nothing_happened),
+		TEST(without_a_link_it_is_settled_later),
+		TEST(the_server_says_not_now),
+		TEST(more_to_do_is_done),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
