@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Scenarios that have gone wrong in other lock libraries: leases of several lengths in one another,
- * answers that come after the caller has left, renewal across releases, restarts and conversions, and
- * readers who die in numbers. Times are short; nothing here depends on their length. */
+ * answers that come after the caller has left, and renewal across releases, restarts and conversions.
+ * Times are short; nothing here depends on their length. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -9,10 +9,6 @@
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -135,6 +131,37 @@ static void after_a_restart_the_watchdog_works_again(void **state) {
 	sneck_close(client);
 }
 
+/* A server that restarts with what it had saved: what was released since is back, until the lease it had
+ * then is over; what is still held goes on. */
+static void a_restart_with_an_old_state(void **state) {
+	(void)state;
+	enum { LEASE = 1500 };
+	struct test_server saving;
+	assert_int_equal(test_server_start(&saving, NULL), 0);
+	sneck_client *a = test_open_command_ms(saving.url, 500);
+	sneck_acquire_options options = lease(LEASE, false);
+	sneck_hold *released = test_take_opts(a, "door", SNECK_WRITE, &options);
+	sneck_hold *kept = test_take(a, "window", SNECK_WRITE, 0);
+	uint64_t token = sneck_hold_token(released);
+	test_redis_ok(&saving, "SAVE");
+	int64_t saved_ms = test_now_ms();
+	test_release(released);
+	assert_int_equal(test_server_restart(&saving), 0);
+	sneck_client *b = test_open(saving.url);
+	sneck_hold *next = test_take(b, "door", SNECK_WRITE, 5000);
+	assert_true(test_now_ms() - saved_ms <= LEASE + TEST_SLACK_MS);
+	assert_true(sneck_hold_token(next) > token);
+	test_release(next);
+	assert_result(SNECK_EBUSY, test_probe(b, "window", SNECK_WRITE), NULL);
+	assert_result(0, sneck_renew(kept, 0, NULL), NULL);
+	assert_int_equal(sneck_hold_state(kept), SNECK_HELD);
+	test_release(kept);
+	assert_true(test_is_idle(&saving, "window"));
+	sneck_close(a);
+	sneck_close(b);
+	test_server_stop(&saving);
+}
+
 /* ---- Answers that come late -------------------------------------------------------------------*/
 
 static void cancelled_while_the_answer_is_late(void **state) {
@@ -248,57 +275,7 @@ static void coming_and_going_never_stops_the_renewal(void **state) {
 	sneck_close(busy.client);
 }
 
-/* ---- Readers ----------------------------------------------------------------------------------*/
-
-static void a_writer_waits_for_the_longest_reader(void **state) {
-	(void)state;
-	sneck_client *a = test_open(server->url);
-	sneck_client *b = test_open(server->url);
-	sneck_client *c = test_open(server->url);
-	sneck_acquire_options longer = lease(1000, true), shorter = lease(300, true);
-	int64_t start_ms = test_now_ms();
-	sneck_hold *long_hold = test_take_opts(a, "door", SNECK_READ, &longer);
-	sneck_hold *short_hold = test_take_opts(b, "door", SNECK_READ, &shorter);
-	int64_t taken_ms = test_now_ms();
-	struct test_call writer;
-	test_call_start(&writer, c, "door", SNECK_WRITE, NULL);
-	assert_result(0, test_call_join(&writer), &writer.error);
-	assert_true(writer.end_ms - start_ms >= 985); /* the holder leaves a margin before its end */
-	assert_true(writer.end_ms - taken_ms <= 1000 + TEST_SLACK_MS);
-	assert_result(SNECK_ELOST, sneck_release(long_hold), NULL);
-	assert_result(SNECK_ELOST, sneck_release(short_hold), NULL);
-	assert_true(sneck_check(writer.hold, 1000));
-	test_release(writer.hold);
-	sneck_close(a);
-	sneck_close(b);
-	sneck_close(c);
-}
-
-static void fifty_readers_outlive_their_lease(void **state) {
-	(void)state;
-	enum { CLIENTS = 10, EACH = 5 };
-	sneck_client *clients[CLIENTS];
-	sneck_hold *holds[CLIENTS * EACH];
-	for (int i = 0; i < CLIENTS * EACH; i++) {
-		if (i % EACH == 0)
-			clients[i / EACH] = test_open(server->url);
-		sneck_acquire_options options = lease(1000, false);
-		options.owner = (uint64_t)i + 1;
-		holds[i] = test_take_opts(clients[i / EACH], "door", SNECK_READ, &options);
-	}
-	for (int i = 0; i < CLIENTS; i++) /* two leases and more */
-		assert_true(WAIT_UNTIL(test_stats(clients[i]).renewals >= 7, 5000));
-	sneck_client *writer = test_open(server->url);
-	assert_result(SNECK_EBUSY, test_probe(writer, "door", SNECK_WRITE), NULL);
-	for (int i = 0; i < CLIENTS * EACH; i++) {
-		assert_true(sneck_hold_state(holds[i]) <= SNECK_SUSPECT);
-		test_release(holds[i]);
-	}
-	assert_result(0, test_probe(writer, "door", SNECK_WRITE), NULL);
-	for (int i = 0; i < CLIENTS; i++)
-		sneck_close(clients[i]);
-	sneck_close(writer);
-}
+/* ---- Conversion ----------------------------------------------------------------------------------*/
 
 static void a_downgraded_hold_is_renewed(void **state) {
 	(void)state;
@@ -320,61 +297,7 @@ static void a_downgraded_hold_is_renewed(void **state) {
 	sneck_close(b);
 }
 
-/* Sessions that read "door" and "window", until the process is killed. */
-enum { ZOMBIES = 60, ZOMBIE_LEASE = 1500 };
-
-static int play_zombies(const char *url) {
-	for (int i = 0; i < ZOMBIES; i++) {
-		sneck_client *client = NULL;
-		sneck_hold *hold = NULL;
-		sneck_acquire_options options = lease(ZOMBIE_LEASE, false);
-		if (sneck_open(url, NULL, &client, NULL) != 0 ||
-		        sneck_acquire(client, "door", SNECK_READ, &options, &hold, NULL) != 0 ||
-		        sneck_acquire(client, "window", SNECK_READ, &options, &hold, NULL) != 0)
-			return 3;
-	}
-	for (;;)
-		pause();
-}
-
-static void sixty_dead_readers(void **state) {
-	(void)state;
-	sneck_client *a = test_open(server->url);
-	sneck_client *b = test_open(server->url);
-	const char *args[] = { "zombies", server->url, NULL };
-	struct test_proc crowd;
-	test_proc_start(&crowd, args);
-	assert_true(test_await_members(server, "window", "R", ZOMBIES, 10000));
-	sneck_acquire_options options = lease(1000, false);
-	sneck_hold *alive = test_take_opts(a, "window", SNECK_READ, &options);
-	struct test_call door, window;
-	test_call_start(&door, b, "door", SNECK_WRITE, NULL);
-	test_call_start(&window, b, "window", SNECK_WRITE, NULL);
-	assert_true(test_await_members(server, "door", "w", 1, 2000));
-	assert_true(test_await_members(server, "window", "w", 1, 2000));
-	test_proc_signal(&crowd, SIGKILL);
-	int64_t killed_ms = test_now_ms();
-	assert_result(0, test_call_join(&door), &door.error);
-	assert_true(door.end_ms - killed_ms <= ZOMBIE_LEASE + TEST_SLACK_MS);
-	/* One who lives and renews does not keep the dead alive. */
-	assert_true(test_await_members(server, "window", "R", 1, TEST_SLACK_MS));
-	assert_false(atomic_load(&window.done));
-	assert_true(sneck_hold_state(alive) <= SNECK_SUSPECT);
-	int64_t released_ms = test_now_ms();
-	test_release(alive);
-	assert_result(0, test_call_join(&window), &window.error);
-	assert_true(window.end_ms - released_ms <= TEST_SLACK_MS);
-	test_release(door.hold);
-	test_release(window.hold);
-	assert_true(test_is_idle(server, "door"));
-	assert_true(test_is_idle(server, "window"));
-	sneck_close(a);
-	sneck_close(b);
-}
-
 int main(int argc, char **argv) {
-	if (argc == 3 && strcmp(argv[1], "zombies") == 0)
-		return play_zombies(argv[2]);
 	if (argc > 1)
 		return test_actor_main(argc, argv);
 	const struct CMUnitTest tests[] = {
@@ -382,12 +305,10 @@ int main(int argc, char **argv) {
 		TEST(a_long_lease_leaves_no_trace),
 		TEST(a_long_inner_lease_ends_with_it),
 		TEST(after_a_restart_the_watchdog_works_again),
+		TEST(a_restart_with_an_old_state),
 		TEST(cancelled_while_the_answer_is_late),
 		TEST(coming_and_going_never_stops_the_renewal),
-		TEST(a_writer_waits_for_the_longest_reader),
-		TEST(fifty_readers_outlive_their_lease),
 		TEST(a_downgraded_hold_is_renewed),
-		TEST(sixty_dead_readers),
 	};
 	return cmocka_run_group_tests(tests, test_server_up, test_server_down);
 }

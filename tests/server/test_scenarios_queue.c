@@ -340,6 +340,48 @@ static void forged_messages_are_harmless(void **state) {
 	sneck_close(c);
 }
 
+/* Does the server send to this session's channel? */
+static bool has_subscriber(const char *session) {
+	redisReply *reply = test_redis(server, "PUBSUB NUMSUB sneck:!%s", session);
+	assert_non_null(reply);
+	assert_int_equal(reply->elements, 2);
+	bool found = reply->element[1]->integer > 0;
+	freeReplyObject(reply);
+	return found;
+}
+
+/* Who does not read is cut off by the server with what was sent to it; it listens again, and is served. */
+static void a_slow_subscriber_is_cut_off_and_served(void **state) {
+	(void)state;
+	enum { FLOOD = 64 * 1024 };
+	struct test_proc slow;
+	char line[128];
+	char *flood = malloc(FLOOD);
+	assert_non_null(flood);
+	memset(flood, 'x', FLOOD);
+	sneck_client *a = test_open(server->url);
+	sneck_hold *hold = test_take(a, "door", SNECK_WRITE, 0);
+	test_actor_start(&slow, server->url);
+	assert_true(test_proc_ask(&slow, line, sizeof(line), 5000, "session"));
+	const char *session = line + strlen("ok ");
+	test_actor_expect(&slow, "waiting", "wait door w 20000 5000");
+	assert_true(WAIT_UNTIL(in_line(session) && has_subscriber(session), 3000));
+	test_redis_ok(server, "CONFIG SET client-output-buffer-limit %s", "pubsub 1048576 1048576 1");
+	test_proc_signal(&slow, SIGSTOP);
+	for (int i = 0; i < 200 && has_subscriber(session); i++)
+		test_redis_ok(server, "PUBLISH sneck:!%s %b", session, flood, (size_t)FLOOD);
+	assert_false(has_subscriber(session));
+	test_proc_signal(&slow, SIGCONT);
+	test_release(hold);
+	test_actor_hear(&slow, "ok", DEAD_MS);
+	assert_true(WAIT_UNTIL(has_subscriber(session), 5000));
+	test_actor_expect(&slow, "ok", "drop");
+	assert_int_equal(test_proc_finish(&slow, 5000), 0);
+	assert_true(test_is_idle(server, "door"));
+	sneck_close(a);
+	free(flood);
+}
+
 /* ---- Tokens -----------------------------------------------------------------------------------*/
 
 static uint64_t above(sneck_hold *hold, uint64_t last, const char *how) {
@@ -422,6 +464,7 @@ int main(int argc, char **argv) {
 		TEST(a_paused_server_leaves_no_waiters),
 		TEST(many_locks_one_channel_per_session),
 		TEST(forged_messages_are_harmless),
+		TEST(a_slow_subscriber_is_cut_off_and_served),
 		TEST(every_form_takes_a_larger_token),
 	};
 	return cmocka_run_group_tests(tests, test_server_up, test_server_down);
