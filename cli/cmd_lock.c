@@ -183,12 +183,11 @@ static int gone(const char *name, const char *id, const sneck_lock_info *info) {
 
 	quote_name(name, strlen(name), shown);
 	if (holder)
-		talk("%s: %s does not hold it any more; %s does, since its lease had ended or it was given "
-		     "back; "
-		     "nothing was changed",
-		        shown, id, holder->id);
+		talk("%s: %s does not, or no longer, hold it; %s does; nothing was changed", shown, id,
+		        holder->id);
 	else
-		talk("%s: %s does not hold it any more, nobody does; nothing was changed", shown, id);
+		talk("%s: %s does not, or no longer, hold it, nor does anybody; nothing was changed", shown,
+		        id);
 	return EXIT_LOST;
 }
 
