@@ -125,8 +125,8 @@ static void holds_briefly_leased(struct once_scene *scene) {
 }
 
 static uint64_t renewals(const struct once_scene *scene) {
-	sneck_stats stats = { .size = sizeof(stats) };
-	(void)sneck_client_stats(scene->client, &stats);
+	sneck_counters stats = { .size = sizeof(stats) };
+	(void)sneck_stats(scene->client, &stats);
 	return stats.renewals;
 }
 
