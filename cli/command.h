@@ -53,6 +53,7 @@ extern const struct command command_try;
 extern const struct command command_wait;
 extern const struct command command_ls;
 extern const struct command command_show;
+extern const struct command command_break;
 extern const struct command command_doctor;
 extern const struct command command_acl;
 extern const struct command command_completion;

@@ -14,6 +14,7 @@ const struct command *const commands[] = {
 	&command_wait,
 	&command_ls,
 	&command_show,
+	&command_break,
 	&command_doctor,
 	&command_acl,
 	&command_completion,

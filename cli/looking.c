@@ -14,10 +14,8 @@ static int check_name(const struct command *self, size_t len) {
 	return OPTIONS_OK;
 }
 
-int looking_begin(struct looking *looking, const struct command *self, int argc, char **argv,
+int looking_parse(struct looking *looking, const struct command *self, int argc, char **argv,
         take_option_fn take, void *ctx, int min, bool pattern) {
-	const struct session_request request = { 0 };
-
 	memset(looking, 0, sizeof(*looking));
 	int code = options_parse(self, argc, argv, take, ctx, &looking->parsed);
 	if (code == OPTIONS_OK)
@@ -30,10 +28,23 @@ int looking_begin(struct looking *looking, const struct command *self, int argc,
 		if (!pattern && (code = check_name(self, looking->name_len)) != OPTIONS_OK)
 			return code;
 	}
-	code = session_load(&looking->session, &looking->parsed.common);
+	return OPTIONS_OK;
+}
+
+int looking_open(struct looking *looking) {
+	const struct session_request request = { 0 };
+
+	int code = session_load(&looking->session, &looking->parsed.common);
 	if (code == 0)
 		code = session_open(&looking->session, &request);
 	return code == 0 ? OPTIONS_OK : code;
+}
+
+int looking_begin(struct looking *looking, const struct command *self, int argc, char **argv,
+        take_option_fn take, void *ctx, int min, bool pattern) {
+	int code = looking_parse(looking, self, argc, argv, take, ctx, min, pattern);
+
+	return code == OPTIONS_OK ? looking_open(looking) : code;
 }
 
 int looking_failed(const struct looking *looking, int code, sneck_error *error) {

@@ -7,15 +7,19 @@
 #include "options.h"
 #include "session.h"
 
-/* Read the command line, check that there are `min` to `max` words, the first of them (if any) a lock's
- * name unless `pattern`, and open the session. OPTIONS_OK, or the exit code; in both cases
- * session_close is the caller's to call. */
 struct looking {
 	struct parsed parsed;
 	struct session session;
 	const char *name; /* the first word, or NULL */
 	size_t name_len;
 };
+/* Read the command line: `min` words (0 or 1), or one more with `pattern`. A word that is no pattern must be
+ * a lock's name. OPTIONS_OK, or the exit code; in both cases session_close is the caller's to call. */
+int looking_parse(struct looking *looking, const struct command *self, int argc, char **argv,
+        take_option_fn take, void *ctx, int min, bool pattern);
+/* Then open the session. */
+int looking_open(struct looking *looking);
+/* Both. */
 int looking_begin(struct looking *looking, const struct command *self, int argc, char **argv,
         take_option_fn take, void *ctx, int min, bool pattern);
 /* The exit code after a complaint about `error`. */

@@ -31,7 +31,9 @@ static void begin_to_stop(struct run *run, enum stop_reason reason, int64_t grac
 
 	run->stopping = reason;
 	run->kill_at_ms = boot_ms() + grace_ms;
-	if (reason == STOP_LOST)
+	if (reason == STOP_LOST && run->state == SNECK_BROKEN)
+		talk("%s was broken by %s: stopping the command", run->shown, sneck_hold_reason(run->hold));
+	else if (reason == STOP_LOST)
 		talk("losing %s (%s): stopping the command", run->shown,
 		        sneck_state_name(sneck_hold_state(run->hold)));
 	else
@@ -53,16 +55,24 @@ static void note_state(struct run *run, int64_t left_ms) {
 		run->state = state;
 		run_events_state(&run->events, state, left_ms);
 	}
+	if (state == SNECK_BROKEN && !run->broken_ms)
+		run->broken_ms = boot_ms();
 	if (run->options->warn_only && left_ms <= 0 && !run->warned) {
+		const char *reason = sneck_hold_reason(run->hold);
 		run->warned = true;
-		talk("%s is lost (%s); the command goes on (--on-lost=warn)", run->shown,
-		        sneck_state_name((sneck_state)run->state));
+		talk("%s is lost (%s%s%s); the command goes on (--on-lost=warn)", run->shown,
+		        sneck_state_name((sneck_state)run->state), *reason ? " by " : "", reason);
 	}
 }
 
-/* Until the lease makes the command stop, or NEVER_MS. */
+/* Until the lease makes the command stop, or NEVER_MS. A hold that was broken has nothing left, but
+ * whoever broke it gives time to stop. */
 static int64_t until_lease_ends(const struct run *run, int64_t left_ms) {
-	return run->options->warn_only ? NEVER_MS : left_ms;
+	if (run->options->warn_only)
+		return NEVER_MS;
+	if (run->broken_ms)
+		return run->broken_ms + run->options->kill_after_ms - boot_ms();
+	return left_ms;
 }
 
 static int64_t until_max_hold(const struct run *run) {
@@ -75,11 +85,11 @@ static int64_t until_max_hold(const struct run *run) {
  * is little, kill it when that is nothing. */
 static void guard(struct run *run) {
 	int64_t left_ms = sneck_hold_left_ms(run->hold);
-	int64_t lease_ms = until_lease_ends(run, left_ms), max_ms = until_max_hold(run);
 
 	note_state(run, left_ms);
-	if (!run->stopping && lease_ms <= run->term_at_ms)
-		begin_to_stop(run, STOP_LOST, left_ms);
+	int64_t lease_ms = until_lease_ends(run, left_ms), max_ms = until_max_hold(run);
+	if (!run->stopping && (lease_ms <= run->term_at_ms || (run->broken_ms && lease_ms != NEVER_MS)))
+		begin_to_stop(run, STOP_LOST, lease_ms);
 	else if (!run->stopping && max_ms <= 0)
 		begin_to_stop(run, STOP_MAX_HOLD, run->options->kill_after_ms);
 	child_orders(

@@ -54,8 +54,7 @@ static const char *remedy_of(const struct session *session, const sneck_error *e
 		                                   : NULL;
 	case SNECK_EACCES:
 		if (!strcmp(error->server, "NOPERM"))
-			return "have the server's administrator allow it: ACL SETUSER <user> +@scripting "
-			       "+@sortedset +@pubsub +@connection ~sneck:* &sneck:*";
+			return "have the server's administrator allow it; sneck acl prints the rule";
 		return "give the password with --password-file FILE or SNECK_PASSWORD_FILE, the user in the "
 		       "URL";
 	default:
@@ -150,9 +149,10 @@ int session_open(struct session *session, const struct session_request *request)
 		options.log_fn = log_line;
 		options.log_level = SNECK_LOG_INFO;
 	}
+	/* Also for those who take none: whoever loses a lock by `break` learns whose hand it was. */
+	const struct passwd *user = getpwuid(geteuid());
+	options.who_user = user ? user->pw_name : "?";
 	if (request->takes_locks) {
-		const struct passwd *user = getpwuid(geteuid());
-		options.who_user = user ? user->pw_name : "?";
 		if (request->command && join_words(request->command, command, sizeof(command)))
 			options.who_command = command;
 		options.note = request->note;
