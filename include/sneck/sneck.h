@@ -146,6 +146,10 @@ SNECK_API void sneck_close(sneck_client *client);
 /* The session's id on the server, `host:pid:random`. */
 SNECK_API const char *sneck_client_session(const sneck_client *client);
 
+/* Where the Unix socket of the private server behind `local:` is, or would be. Starts nothing. The
+ * server's process id is in redis.pid beside it. */
+SNECK_API int sneck_local_socket(char *ret_path, size_t size, sneck_error *reterr);
+
 /* ---- Acquire and release --------------------------------------------------------------------*/
 
 #define SNECK_WAIT_FOREVER (-1)

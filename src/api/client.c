@@ -6,6 +6,7 @@
 
 #include "base/err.h"
 #include "base/options.h"
+#include "topology/local.h"
 
 int sneck_open(const char *url, const sneck_client_options *options, sneck_client **ret_client,
         sneck_error *reterr) {
@@ -28,6 +29,12 @@ void sneck_close(sneck_client *client) {
 		snecki_client_abandon(client);
 	else
 		snecki_client_close(client);
+}
+
+int sneck_local_socket(char *ret_path, size_t size, sneck_error *reterr) {
+	if (!ret_path)
+		return snecki_err(reterr, SNECK_EINVAL, "ret_path is NULL");
+	return snecki_local_socket(ret_path, size, reterr);
 }
 
 const char *sneck_client_session(const sneck_client *client) {

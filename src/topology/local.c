@@ -439,3 +439,15 @@ int snecki_local_ensure(char *ret_socket_path, size_t size, int64_t deadline_ns,
 	memcpy(ret_socket_path, place.socket_path, strlen(place.socket_path) + 1);
 	return 0;
 }
+
+int snecki_local_socket(char *ret_socket_path, size_t size, struct sneck_error *reterr) {
+	struct place place;
+	int r = find_place(&place, reterr);
+
+	if (r < 0)
+		return r;
+	if (strlen(place.socket_path) >= size)
+		return snecki_err(reterr, SNECK_EINVAL, "no room for the path %s", place.socket_path);
+	memcpy(ret_socket_path, place.socket_path, strlen(place.socket_path) + 1);
+	return 0;
+}

@@ -16,4 +16,7 @@ struct sneck_error;
  * or for `size`. SNECK_ECONN: no server program is installed, or it does not start or answer. */
 int snecki_local_ensure(char *ret_socket_path, size_t size, int64_t deadline_ns, struct sneck_error *reterr);
 
+/* Where its socket is, or would be. Starts and touches nothing. */
+int snecki_local_socket(char *ret_socket_path, size_t size, struct sneck_error *reterr);
+
 #endif
