@@ -56,6 +56,7 @@ extern const struct command command_show;
 extern const struct command command_break;
 extern const struct command command_doctor;
 extern const struct command command_acl;
+extern const struct command command_server;
 extern const struct command command_completion;
 extern const struct command command_help;
 

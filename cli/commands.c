@@ -17,6 +17,7 @@ const struct command *const commands[] = {
 	&command_break,
 	&command_doctor,
 	&command_acl,
+	&command_server,
 	&command_completion,
 	&command_help,
 	NULL,
