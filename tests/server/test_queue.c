@@ -211,7 +211,7 @@ static void a_thousand_dead_cost_one_waiter_lease(void **state) {
 	int64_t killed_ms = test_now_ms();
 	test_release(hold);
 	assert_result(0, test_call_join(&alive), &alive.error);
-	assert_true(alive.end_ms - killed_ms <= SNECK_WAITER_LEASE_MS + 1000);
+	assert_true(alive.end_ms - killed_ms <= SNECK_WAITER_LEASE_MS + SNECK_WAITER_BEAT_MS + TEST_SLACK_MS);
 	test_release(alive.hold);
 	assert_true(test_is_idle(server, "door"));
 	sneck_close(a);
@@ -230,10 +230,12 @@ static void check_beats_serve(const char *url, void (*disturb)(void)) {
 		disturb();
 		int64_t start_ms = test_now_ms();
 		test_release(hold);
-		while (!atomic_load(&calls[i].done) && test_now_ms() - start_ms < 5000)
+		while (!atomic_load(&calls[i].done) && test_wait_step(start_ms + 5000))
 			disturb();
 		assert_result(0, test_call_join(&calls[i]), &calls[i].error);
-		assert_true(calls[i].end_ms - start_ms <= SNECK_WAITER_BEAT_MS + TEST_SLACK_MS);
+		/* The first beat may be three quarters late: a session's beats leave together. */
+		if (calls[i].end_ms - start_ms > SNECK_WAITER_BEAT_MS * 7 / 4 + TEST_SLACK_MS)
+			fail_msg("served after %lld ms", (long long)(calls[i].end_ms - start_ms));
 		hold = calls[i].hold;
 	}
 	test_release(hold);
