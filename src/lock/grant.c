@@ -250,15 +250,15 @@ bool snecki_grant_ask(struct lock_core *core, struct lock_grant *grant) {
 	return true;
 }
 
-/* About one beat after `from_ns` (three quarters to seven quarters), on the session's own grid:
- * whatever a session waits for, its heartbeats leave together, as one batch. Where the grid lies is
- * chance, so that sessions differ. */
+/* One beat after `from_ns`, moved by up to three quarters towards it (or one quarter away) to the session's
+ * own grid: whatever a session waits for, its heartbeats leave together, as one batch. Where the grid
+ * lies is chance, so that sessions differ. */
 int64_t snecki_grant_next_beat(const struct lock_core *core, int64_t from_ns) {
 	int64_t beat_ns = core->config.beat_ms * NS_PER_MS;
 	int64_t phase_ns = (int64_t)(core->config.seed % (uint64_t)beat_ns);
-	int64_t past_ns = (from_ns + beat_ns * 3 / 4 + beat_ns - phase_ns) % beat_ns;
+	int64_t latest_ns = from_ns + beat_ns + beat_ns / 4;
 
-	return from_ns + beat_ns * 3 / 4 + (past_ns ? beat_ns - past_ns : 0);
+	return latest_ns - (latest_ns + beat_ns - phase_ns) % beat_ns;
 }
 
 /* The heartbeat of a waiter, or the claim of what a message has granted. */

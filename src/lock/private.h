@@ -13,7 +13,8 @@ enum {
 	RETRY_NS = 100000000,       /* "not now" from the server: ask again after this */
 	LINK_RETRY_NS = 1000000000, /* no link: its return is an event, so this hardly matters */
 	LEAVE_EXTRA_NS = 1000000000,
-	BURY_MS = 60000 /* how long a request may be late */
+	LOOK_SPREAD_MS = 300, /* how much later than the head a waiter looks for a dead holder, at most */
+	BURY_MS = 60000       /* how long a request may be late */
 };
 
 enum grant_state {

@@ -108,6 +108,17 @@ static void granted_by_answer(struct lock_core *core, struct lock_grant *grant,
 	become_held(core, grant, now_ns);
 }
 
+/* A waiter looks when the last holder's time is over: the head at once, those behind it a little later
+ * each, so that it is theirs to notice only if the head is dead as well. */
+static int64_t look_after_ms(const struct lock_outcome *outcome) {
+	if (outcome->holder_deadline_ms <= 0)
+		return INT32_MAX;
+	int64_t left_ms = outcome->holder_deadline_ms - outcome->server_us / 1000 + 1;
+	int64_t turn_ms = outcome->ahead < LOOK_SPREAD_MS / 2 ? (int64_t)outcome->ahead * 2 : LOOK_SPREAD_MS;
+
+	return (left_ms > 1 ? left_ms : 1) + turn_ms;
+}
+
 static void now_waiting(struct lock_core *core, struct lock_grant *grant, const struct lock_outcome *outcome,
         int64_t sent_ns, int64_t now_ns) {
 	int64_t wait_ms = core->config.wait_lease_ms;
@@ -123,13 +134,9 @@ static void now_waiting(struct lock_core *core, struct lock_grant *grant, const 
 	else
 		snecki_queue_refuse_nowait(core, grant->entry);
 	int64_t beat_at = snecki_grant_next_beat(core, sent_ns);
-	if (outcome->ahead == 0 && outcome->holder_deadline_ms > 0) {
-		/* The head looks when the last holder's time is over. */
-		int64_t left_ms = outcome->holder_deadline_ms - outcome->server_us / 1000 + 1;
-		int64_t look_at = now_ns + (left_ms > 1 ? left_ms : 1) * NS_PER_MS;
-		if (look_at < beat_at)
-			beat_at = look_at;
-	}
+	int64_t look_at = now_ns + look_after_ms(outcome) * NS_PER_MS;
+	if (look_at < beat_at)
+		beat_at = look_at;
 	grant->beat_at_ns = grant->early ? now_ns : beat_at;
 	grant->early = false;
 	snecki_lease_arm(core, grant);
