@@ -96,6 +96,20 @@ static void it_costs_one_command_and_none_without(void **state) {
 	freeReplyObject(reply);
 }
 
+/* However early the close comes, also while the record is being written. */
+static void an_early_close_leaves_none(void **state) {
+	(void)state;
+	for (int i = 0; i < 100; i++) {
+		sneck_client *client = open_as("ann", NULL, NULL);
+		test_redis_ok(server, "SCRIPT FLUSH"); /* so that it takes longer */
+		test_take(client, "door", SNECK_WRITE, 0);
+		sneck_close(client);
+	}
+	redisReply *reply = test_redis(server, "KEYS sneck:@*");
+	assert_int_equal(reply->elements, 0);
+	freeReplyObject(reply);
+}
+
 static void a_waiter_has_one_too(void **state) {
 	(void)state;
 	sneck_client *a = test_open(server->url), *b = open_as(NULL, NULL, "waits");
@@ -214,6 +228,7 @@ int main(int argc, char **argv) {
 	const struct CMUnitTest tests[] = {
 		TEST(a_record_says_who_and_ends_with_the_client),
 		TEST(it_costs_one_command_and_none_without),
+		TEST(an_early_close_leaves_none),
 		TEST(a_waiter_has_one_too),
 		TEST(it_is_kept_alive),
 		TEST(long_texts_are_cut_between_characters),
