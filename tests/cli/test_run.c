@@ -379,7 +379,7 @@ static void test_password(void **state) {
 
 static void test_local_is_said(void **state) {
 	struct cli cli;
-	char dir[128], pid_path[160], text[32] = "";
+	char dir[128];
 
 	(void)state;
 	snprintf(dir, sizeof(dir), "%s/local", server.dir);
@@ -391,12 +391,22 @@ static void test_local_is_said(void **state) {
 	assert_int_equal(cli_run(&cli, &server, CLI_ARGS("run", "--server", "local:", "a", "true")), 0);
 	assert_string_equal(cli_err(&cli), "");
 
-	snprintf(pid_path, sizeof(pid_path), "%s/redis.pid", dir);
-	int fd = open(pid_path, O_RDONLY | O_CLOEXEC);
-	assert_true(fd >= 0 && read(fd, text, sizeof(text) - 1) > 0);
-	close(fd);
-	assert_true(atoi(text) > 1);
-	kill(atoi(text), SIGKILL);
+	/* It goes on running until it is told to stop. */
+	char expected[160];
+	snprintf(expected, sizeof(expected), "unix://%s/redis.sock\n", dir);
+	assert_int_equal(cli_run(&cli, &server, CLI_ARGS("server", "url")), 0);
+	assert_string_equal(cli_out(&cli), expected);
+	assert_int_equal(cli_run(&cli, &server, CLI_ARGS("server")), 0);
+	const char *pid = strstr(cli_out(&cli), "running, pid ");
+	assert_ptr_equal(pid, cli.text);
+	pid_t server_pid = atoi(pid + strlen("running, pid "));
+	assert_int_equal(kill(server_pid, 0), 0);
+	assert_int_equal(cli_run(&cli, &server, CLI_ARGS("server", "stop")), 0);
+	assert_true(WAIT_UNTIL(kill(server_pid, 0) < 0, 5000));
+	assert_int_equal(cli_run(&cli, &server, CLI_ARGS("server", "status")), 69);
+	assert_non_null(strstr(cli_out(&cli), "not running"));
+	assert_int_equal(cli_run(&cli, &server, CLI_ARGS("server", "stop")), 0);
+	assert_int_equal(cli_run(&cli, &server, CLI_ARGS("server", "halt")), 64);
 	unsetenv("SNECK_LOCAL_DIR");
 }
 

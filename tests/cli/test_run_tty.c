@@ -249,6 +249,71 @@ static void test_lost_while_suspended(void **state) {
 	close_terminal(&tty);
 }
 
+/* How often `text` was printed. */
+static size_t count_printed(struct terminal *tty, const char *text) {
+	size_t count = 0;
+
+	(void)has_printed(tty, "");
+	for (const char *at = tty->text; (at = strstr(at, text)) != NULL; at++)
+		count++;
+	return count;
+}
+
+/* With --foreground the terminal's signals reach the command by themselves: sneck must not send them
+ * once more, but pass on what others send. */
+static void test_foreground_gets_it_once(void **state) {
+	struct terminal tty;
+
+	(void)state;
+	open_terminal(&tty, true,
+	        CLI_ARGS("run", "--foreground", "a", "sh", "-c",
+	                "trap 'echo one' INT; echo ready; while :; do read line; test \"$line\" = end && "
+	                "exit 6; "
+	                "done"));
+	assert_true(WAIT_UNTIL(has_printed(&tty, "ready"), 5000));
+	type(&tty, "\x03");
+	assert_true(WAIT_UNTIL(has_printed(&tty, "one"), 5000));
+	type(&tty, "end\n");
+	assert_int_equal(wait_report(&tty, 5000).code, 6);
+	assert_int_equal(count_printed(&tty, "one\r\n"), 1);
+	close_terminal(&tty);
+}
+
+static void test_foreground_suspend(void **state) {
+	struct terminal tty;
+
+	(void)state;
+	open_terminal(&tty, true,
+	        CLI_ARGS("run", "--foreground", "a", "sh", "-c",
+	                "echo ready; read line; echo got:$line; exit 6"));
+	assert_true(WAIT_UNTIL(has_printed(&tty, "ready"), 5000));
+	type(&tty, "\x1a");
+	assert_true(wait_report(&tty, 5000).stopped);
+	assert_int_equal(write(tty.to_shell, "f", 1), 1);
+	type(&tty, "again\n");
+	assert_int_equal(wait_report(&tty, 5000).code, 6);
+	assert_true(has_printed(&tty, "got:again"));
+	close_terminal(&tty);
+}
+
+/* Who waits is told in one line that is written over, and that is gone when the wait is. */
+static void test_waiting_line(void **state) {
+	struct terminal tty;
+	struct cli holder;
+
+	(void)state;
+	cli_start(&holder, &server, CLI_ARGS("run", "busy", "sh", "-c", "echo held; cat"));
+	assert_true(cli_wait_out(&holder, "held", 5000));
+	open_terminal(&tty, true, CLI_ARGS("run", "busy", "echo", "mine"));
+	assert_true(WAIT_UNTIL(count_printed(&tty, "waiting for") >= 2, 10000));
+	assert_null(strchr(tty.text, '\n')); /* in place */
+	kill(holder.pid, SIGTERM); /* the shell has inherited its input's other end */
+	assert_int_equal(cli_wait(&holder, 5000), 128 + SIGTERM);
+	assert_int_equal(wait_report(&tty, 5000).code, 0);
+	assert_true(has_printed(&tty, "\033[Kmine"));
+	close_terminal(&tty);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_reads_the_terminal),
@@ -256,6 +321,9 @@ int main(void) {
 		cmocka_unit_test(test_interrupt_reaches_the_script),
 		cmocka_unit_test(test_suspend_and_resume),
 		cmocka_unit_test(test_lost_while_suspended),
+		cmocka_unit_test(test_foreground_gets_it_once),
+		cmocka_unit_test(test_foreground_suspend),
+		cmocka_unit_test(test_waiting_line),
 	};
 
 	return cmocka_run_group_tests(tests, start_server, stop_server);
