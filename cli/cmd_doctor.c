@@ -22,6 +22,7 @@ enum {
 	SLOW_RTT_US = 20000,
 	SLOW_MESSAGE_US = 100000,
 	CLOCK_MS = 1000,
+	LEASE_MS = 2000,
 	PAIRS = 21, /* locks taken and released; the middle one counts */
 	EXIT_WARN = 1,
 	EXIT_FAIL = 2
@@ -240,15 +241,19 @@ static int64_t now_us(void) {
 /* Locks in earnest, under a name that no other doctor uses. */
 static void check_lock(struct doctor *doctor) {
 	sneck_client *client = doctor->looking->session.client;
+	sneck_acquire_options acquire = SNECK_ACQUIRE_OPTIONS_INIT;
 	sneck_error error = { 0, 0, "", "" };
 	int64_t times[PAIRS];
 	char name[96];
 
+	/* A user who may take but not release leaves it behind for no longer than this. */
+	acquire.lease_ms = LEASE_MS;
+	acquire.fixed = 1;
 	snprintf(name, sizeof(name), "sneck-doctor/%s", sneck_client_session(client));
 	for (int i = 0; i < PAIRS; i++) {
 		sneck_hold *hold = NULL;
 		int64_t begun_us = now_us();
-		int r = sneck_acquire(client, name, SNECK_WRITE, NULL, &hold, &error);
+		int r = sneck_acquire(client, name, SNECK_WRITE, &acquire, &hold, &error);
 		if (r == 0)
 			r = sneck_release(hold);
 		if (r < 0) {

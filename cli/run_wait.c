@@ -112,6 +112,19 @@ static int start_acquire(struct run *run) {
 
 /* ---- Waiting --------------------------------------------------------------------------------*/
 
+/* The lock is free and we do not get it: a command inside the scripts is refused, which the library
+ * cannot tell from an answer that was lost, and goes on trying. */
+static bool is_denied(const struct run *run) {
+	sneck_lock_info *info = NULL;
+	const char *name = run->options->name;
+
+	if (sneck_inspect(run->session.client, name, strlen(name), 1, &info, NULL) < 0)
+		return false;
+	bool nobody = info->holder_n == 0 && info->waiter_n == 0;
+	sneck_lock_info_free(info);
+	return nobody && session_lacks_rights(&run->session);
+}
+
 /* Until the acquire has ended. */
 static void wait_for_lock(struct run *run) {
 	struct waiting waiting;
@@ -129,6 +142,9 @@ static void wait_for_lock(struct run *run) {
 		} else if (rang) {
 			waiting_show(&waiting, &run->session, run->options->name, strlen(run->options->name));
 			run_set_timer(run, waiting_due_ms(&waiting));
+			run->denied = run->denied || is_denied(run);
+			if (run->denied)
+				(void)sneck_cancel(run->session.client, ACQUIRE_TAG);
 		}
 		heed_signals(run);
 		run_read_events(run);
@@ -178,7 +194,9 @@ bool run_get_lock(struct run *run, int *ret_code) {
 	bool ready = run->hold && wait_for_lease(run);
 	if (run->end_signal)
 		code = EXIT_SIGNAL_BASE + run->end_signal;
-	else if (code == 0 && !run->hold) {
+	else if (code == 0 && !run->hold && run->denied) {
+		code = refuse(run, SNECK_EACCES, "the server refuses a command that locks need");
+	} else if (code == 0 && !run->hold) {
 		/* -E 0 and --skip: refused, and yet 0 */
 		*ret_code = refuse(run, run->refusal.code, run->refusal.text);
 		return false;

@@ -62,14 +62,25 @@ static const char *remedy_of(const struct session *session, const sneck_error *e
 	}
 }
 
+/* Does this user lack a right that holders need? False: no, or not known. */
+static bool find_missing(const struct session *session, sneck_probe_info *info) {
+	info->wanted = SNECK_PROBE_RIGHTS;
+	return session->client && sneck_probe(session->client, info, NULL) == 0 && info->rights_known &&
+	       info->missing[SNECK_ROLE_HOLDER][0];
+}
+
+bool session_lacks_rights(const struct session *session) {
+	sneck_probe_info info = SNECK_PROBE_INFO_INIT;
+
+	return find_missing(session, &info);
+}
+
 /* The rule that the server's administrator has to add. False: not known. */
 static bool say_missing_rule(const struct session *session) {
 	sneck_probe_info info = SNECK_PROBE_INFO_INIT;
 	char rule[2 * sizeof(info.missing[0])] = "", *out = rule;
 
-	info.wanted = SNECK_PROBE_RIGHTS;
-	if (!session->client || sneck_probe(session->client, &info, NULL) < 0 || !info.rights_known ||
-	        !info.missing[SNECK_ROLE_HOLDER][0])
+	if (!find_missing(session, &info))
 		return false;
 	for (const char *in = info.missing[SNECK_ROLE_HOLDER]; *in && out < rule + sizeof(rule) - 3; in++) {
 		if (in == info.missing[SNECK_ROLE_HOLDER] || in[-1] == ' ')
@@ -86,7 +97,8 @@ int session_complain(const struct session *session, const sneck_error *error, in
 	const char *remedy = remedy_of(session, error);
 
 	talk("%s: %s", session->settings.url_shown, text);
-	if (error->code == SNECK_EACCES && say_missing_rule(session))
+	/* A refusal in the middle of a script looks like no answer: what it has done so far is not known. */
+	if ((error->code == SNECK_EACCES || error->code == SNECK_EUNKNOWN) && say_missing_rule(session))
 		return EXIT_NOPERM;
 	if (remedy)
 		talk("hint: %s", remedy);

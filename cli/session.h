@@ -42,6 +42,9 @@ void session_close(struct session *session);
  * `exit_if_invalid`: for SNECK_EINVAL, EXIT_USAGE or EXIT_CONFIG. */
 int session_complain(const struct session *session, const sneck_error *error, int exit_if_invalid);
 
+/* Is there a right that this user lacks and that holders of locks need? */
+bool session_lacks_rights(const struct session *session);
+
 /* The exit code alone. */
 int exit_code_of(int sneck_code, int exit_if_invalid);
 
