@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What an answer, or a message, does to a grant. Conversions have their own file.
+/* What an answer does to a grant. Messages and conversions have their own files.
  *
  * Nothing is believed that is not about the attempt it claims to be about: the dialect compares the
  * echo, and here the token must be the one that the hold was given (or that we have reported since). */
@@ -519,99 +519,6 @@ void snecki_core_reply(struct lock_core *core, struct lock_call *call, const str
 		snecki_wish_finish(core, call->ticket, SNECK_EUNKNOWN, NULL);
 	free(call);
 	snecki_lease_renew_next(core, now_ns);
-	snecki_pump(core, entry, now_ns);
-	snecki_entry_settle(core, entry);
-}
-
-/* ---- Messages -----------------------------------------------------------------------------------*/
-
-static bool believable(const struct lock_core *core, const struct lock_grant *grant,
-        const struct lock_note *note, int64_t valid_ns, int64_t now_ns) {
-	return !core->config.verify_grants && note->token > grant->token_seen && valid_ns > now_ns;
-}
-
-static void on_grant_note(
-        struct lock_core *core, struct lock_grant *grant, const struct lock_note *note, int64_t now_ns) {
-	if (grant->state == GRANT_ASKED) {
-		grant->early = true;
-		return;
-	}
-	if (grant->state != GRANT_QUEUED)
-		return;
-	if (!believable(core, grant, note, grant->beat_valid_ns, now_ns)) {
-		snecki_grant_beat(core, grant, now_ns); /* claim first, believe the answer */
-		snecki_lease_arm(core, grant);
-		return;
-	}
-	core->counters.grants_by_message++;
-	grant->token = note->token;
-	grant->server_token = note->token;
-	grant->server_deadline_ms = note->deadline_ms;
-	grant->valid_until_ns = grant->beat_valid_ns;
-	grant->confirmed_ns = now_ns;
-	grant->claimed = false;
-	snecki_lease_held(core, grant, now_ns);
-	snecki_grant_beat(core, grant, now_ns); /* the claim, in the background */
-	snecki_queue_granted(core, grant, now_ns);
-}
-
-static void on_conv_note(
-        struct lock_core *core, struct lock_grant *grant, const struct lock_note *note, int64_t now_ns) {
-	int64_t valid_ns =
-	        grant->valid_until_ns > grant->beat_valid_ns ? grant->valid_until_ns : grant->beat_valid_ns;
-
-	if (grant->conv == CONV_UP_ASKED)
-		grant->early = true;
-	if (grant->conv != CONV_UP_QUEUED)
-		return;
-	if (!believable(core, grant, note, valid_ns, now_ns)) {
-		snecki_grant_beat(core, grant, now_ns);
-		snecki_lease_arm(core, grant);
-		return;
-	}
-	core->counters.grants_by_message++;
-	grant->valid_until_ns = valid_ns;
-	grant->token = note->token;
-	grant->server_token = note->token;
-	grant->server_deadline_ms = note->deadline_ms;
-	snecki_conv_granted(core, grant, now_ns);
-}
-
-/* A hint: the heartbeat, or the renewal, tells for certain. */
-static void on_broken_note(struct lock_core *core, struct lock_grant *grant, bool conv, int64_t now_ns) {
-	if (grant->state == GRANT_QUEUED || (conv && grant->conv == CONV_UP_QUEUED)) {
-		snecki_grant_beat(core, grant, now_ns);
-	} else if (grant->state == GRANT_HELD && !conv) {
-		grant->renew_at_ns = now_ns;
-		if (!snecki_grant_renewed(grant))
-			snecki_lease_renew(core, grant, NULL, 1);
-	}
-	snecki_lease_arm(core, grant);
-}
-
-void snecki_core_note(struct lock_core *core, const struct lock_note *note, int64_t now_ns) {
-	struct map_node *node = snecki_map_find(&core->attempts, &note->attempt, sizeof note->attempt);
-
-	if (!node)
-		return;
-	struct attempt_ref *ref = MAP_ITEM(node, struct attempt_ref, node);
-	struct lock_grant *grant = ref->grant;
-	struct lock_entry *entry = grant->entry;
-	switch (note->kind) {
-	case LOCK_NOTE_GRANT:
-		if (ref->conv)
-			on_conv_note(core, grant, note, now_ns);
-		else
-			on_grant_note(core, grant, note, now_ns);
-		break;
-	case LOCK_NOTE_WANTED:
-		if (grant->state == GRANT_HELD)
-			snecki_lease_wanted(core, grant, true, now_ns);
-		break;
-	case LOCK_NOTE_BROKEN:
-		on_broken_note(core, grant, ref->conv, now_ns);
-		break;
-	}
 	snecki_pump(core, entry, now_ns);
 	snecki_entry_settle(core, entry);
 }
