@@ -69,9 +69,7 @@ static void bash_command(const struct command *command) {
 	each_option(command, print_words);
 	fputs(" ' -- \"$word\"))\n", stdout);
 	if (command->word == WORD_LOCK || command->word == WORD_LOCK_COMMAND) {
-		fputs("\t\telif [[ $words -eq 0 ]]; then\n\t\t\tlocal IFS=$'\\n'\n"
-		      "\t\t\tCOMPREPLY=($(compgen -W \"$(" LIVE_NAMES ")\" -- \"$word\"))\n",
-		        stdout);
+		fputs("\t\telif [[ $words -eq 0 ]]; then\n\t\t\t_sneck_locks \"$word\"\n", stdout);
 	} else if (command->word == WORD_CHOICE) {
 		fputs("\t\telse\n\t\t\tCOMPREPLY=($(compgen -W '", stdout);
 		print_choice_list(command);
@@ -93,7 +91,12 @@ static void bash_with_value(const struct command *command, const struct option_r
 }
 
 static void print_bash(void) {
-	fputs("# bash completion for sneck; made by `sneck completion bash`\n_sneck() {\n"
+	/* Names are others' choice. compgen -W would expand what looks like a command in them. */
+	fputs("# bash completion for sneck; made by `sneck completion bash`\n"
+	      "_sneck_locks() {\n\tlocal name\n\twhile IFS= read -r name; do\n"
+	      "\t\t[[ $name == \"$1\"* ]] && COMPREPLY+=(\"$(printf %q \"$name\")\")\n"
+	      "\tdone < <(" LIVE_NAMES ")\n}\n"
+	      "_sneck() {\n"
 	      "\tlocal word=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]}\n"
 	      "\tlocal command=${COMP_WORDS[1]} words=0 i\n\tCOMPREPLY=()\n"
 	      "\tif [[ $COMP_CWORD -eq 1 ]]; then\n\t\tCOMPREPLY=($(compgen -W '",

@@ -101,7 +101,9 @@ static const char *const environment_lines[] = {
 	"  REDISCLI_AUTH          the server's password, when the URL has none",
 	"  SNECK_LOCAL_DIR        the directory of the private server behind local:",
 	"  NO_COLOR               no colours, unless --color=always",
-	"  HOME, XDG_CONFIG_HOME  where sneck/config is: url, namespace, lease as `key = value` lines",
+	"  HOME                   where .config/sneck/config is: url, namespace, lease as `key = value` "
+	"lines",
+	"  XDG_CACHE_HOME         where sneck notes which servers it has looked at, instead of ~/.cache",
 	"",
 	"The command under `sneck run` finds:",
 	"  SNECK_NAME             the lock",

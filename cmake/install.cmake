@@ -1,5 +1,5 @@
 # What `make install` puts where: headers, both libraries, the command, the pkg-config file, the CMake
-# package (targets sneck::sneck and sneck::sneck_static) and the manual.
+# package (targets sneck::sneck and sneck::sneck_static), the manual and completion for shells.
 include(CMakePackageConfigHelpers)
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/sneck)
@@ -22,3 +22,16 @@ install(FILES ${CMAKE_CURRENT_BINARY_DIR}/sneck.pc DESTINATION ${CMAKE_INSTALL_L
 
 install(FILES docs/man/sneck.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 install(FILES docs/man/libsneck.3 DESTINATION ${CMAKE_INSTALL_MANDIR}/man3)
+
+# Completion, printed by the command itself.
+set(completion_dir ${CMAKE_CURRENT_BINARY_DIR}/completion)
+foreach(shell bash zsh fish)
+  add_custom_command(OUTPUT ${completion_dir}/sneck.${shell} DEPENDS sneck_command
+    COMMAND ${CMAKE_COMMAND} -E make_directory ${completion_dir}
+    COMMAND sneck_command completion ${shell} > ${completion_dir}/sneck.${shell} VERBATIM)
+  list(APPEND completions ${completion_dir}/sneck.${shell})
+endforeach()
+add_custom_target(sneck_completion ALL DEPENDS ${completions})
+install(FILES ${completion_dir}/sneck.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME sneck)
+install(FILES ${completion_dir}/sneck.zsh DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions RENAME _sneck)
+install(FILES ${completion_dir}/sneck.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
