@@ -57,11 +57,8 @@ void snecki_hold_detach(struct lock_core *core, struct lock_hold *hold) {
 	hold->entry = NULL;
 }
 
-/* A hold to re-enter; of several the one with the latest number. */
 static struct lock_hold *find_hold(
         const struct lock_entry *entry, uint64_t owner, char mode, int64_t now_ns) {
-	struct lock_hold *found = NULL;
-
 	LIST_EACH (g, &entry->grants) {
 		const struct lock_grant *grant = LIST_ITEM(g, struct lock_grant, in_entry);
 		if (grant->state != GRANT_HELD || grant->conv == CONV_DETACH)
@@ -69,12 +66,11 @@ static struct lock_hold *find_hold(
 		LIST_EACH (h, &grant->holds) {
 			struct lock_hold *hold = LIST_ITEM(h, struct lock_hold, in_grant);
 			if (hold->owner == owner && hold->mode == mode &&
-			        snecki_hold_valid_until(hold) > now_ns &&
-			        (!found || hold->token > found->token))
-				found = hold;
+			        snecki_hold_valid_until(hold) > now_ns)
+				return hold;
 		}
 	}
-	return found;
+	return NULL;
 }
 
 /* A renewal that is under way tells nobody any more. */
@@ -151,7 +147,7 @@ static bool serve_writer(
 		serve(core, grant, wish, grant->token, now_ns);
 		return true;
 	}
-	if (!may_hand_over(grant, now_ns) || grant->beside || snecki_others_hold(grant->entry, wish->owner))
+	if (!may_hand_over(grant, now_ns) || grant->beside)
 		return false;
 	if (grant->suspect || !long_enough(grant, wish, now_ns) || !token_in_reach(grant)) {
 		renew_before_use(core, grant, wish, now_ns);
@@ -169,7 +165,7 @@ static bool serve_reader(
 	if (grant->mode != 'R')
 		return false;
 	if (!grant->fresh) {
-		if (grant->wanted || grant->beside || snecki_entry_writes(grant->entry))
+		if (grant->wanted || grant->beside)
 			return false; /* the door is closed: another session, or an owner here, is to write */
 		if (grant->suspect || !long_enough(grant, wish, now_ns)) {
 			renew_before_use(core, grant, wish, now_ns);

@@ -321,6 +321,19 @@ static void nothing_is_detached_beside_an_upgrade(void **state) {
 	assert_int_equal(code_of(ask(bench, WISH_DETACH, other)), SNECK_EBUSY);
 }
 
+static void an_upgrade_does_not_vouch_for_what_is_being_detached(void **state) {
+	struct bench *bench = bench_of(state);
+	struct deed *other = take_fixed(bench, 2, 'R', LEASE_MS);
+	grant(bench, expect(bench, OP_ACQUIRE));
+	struct deed *reader = take(bench, 1, 'R');
+	confirm(bench, expect(bench, OP_ACQUIRE));
+	ask(bench, WISH_DETACH, other);
+	expect(bench, OP_RENAME);
+	ask(bench, WISH_UPGRADE, reader);
+
+	assert_int_equal(expect(bench, OP_UPGRADE)->op.own_n, 0);
+}
+
 static void one_is_adopted(void **state) {
 	struct bench *bench = bench_of(state);
 	struct deed *hold = adopt(bench, 1, "Wthem.7");
@@ -457,6 +470,20 @@ static void a_reader_inside_what_waits_for_it(void **state) {
 	assert_int_equal(code_of(upgrade), 0);
 }
 
+static void a_reader_inside_an_upgrade_that_is_unanswered(void **state) {
+	struct bench *bench = bench_of(state);
+	struct deed *one = hold_it(bench, 1, 'R');
+	take(bench, 2, 'R');
+	ask(bench, WISH_UPGRADE, one);
+	expect(bench, OP_UPGRADE);
+	take_fixed(bench, 2, 'R', 10 * LEASE_MS);
+	struct lock_call *call = expect(bench, OP_ACQUIRE);
+
+	assert_int_equal(call->op.own_n, 2); /* by either name */
+	assert_int_equal(call->op.own[0], 1);
+	assert_int_equal(call->op.own[1], 2);
+}
+
 static void renew_lengthens_a_fixed_lease(void **state) {
 	struct bench *bench = bench_of(state);
 	struct deed *fixed = take_fixed(bench, 1, 'W', 5000);
@@ -491,6 +518,7 @@ int main(void) {
 		TEST(an_unanswered_split_is_buried_and_done_under_another_name),
 		TEST(nothing_is_detached_beside_a_writer),
 		TEST(nothing_is_detached_beside_an_upgrade),
+		TEST(an_upgrade_does_not_vouch_for_what_is_being_detached),
 		TEST(one_is_adopted),
 		TEST(there_is_nothing_to_adopt),
 		TEST(an_adoption_that_took_too_long_is_no_acquisition),
@@ -499,6 +527,7 @@ int main(void) {
 		TEST(renewed_inside_fixed),
 		TEST(a_fixed_writer_inside_a_shorter_reader_lasts_to_its_own_end),
 		TEST(a_reader_inside_what_waits_for_it),
+		TEST(a_reader_inside_an_upgrade_that_is_unanswered),
 		TEST(renew_lengthens_a_fixed_lease),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
