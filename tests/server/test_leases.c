@@ -63,16 +63,16 @@ static void a_renewed_lease_goes_on(void **state) {
 	(void)state;
 	sneck_client *a = test_open(server->url);
 	sneck_client *b = test_open(server->url);
-	sneck_acquire_options options = lease(500, false);
+	sneck_acquire_options options = lease(900, false);
 	sneck_hold *hold = test_take_opts(a, "door", SNECK_WRITE, &options);
 	double deadline = test_score(server, "door", "W");
 	/* A renewal every third of the lease: nine of them are three leases. */
 	for (int i = 1; i <= 9; i++) {
-		assert_true(WAIT_UNTIL(test_score(server, "door", "W") > deadline, 500));
+		assert_true(WAIT_UNTIL(test_score(server, "door", "W") > deadline, 900));
 		deadline = test_score(server, "door", "W");
 		assert_int_equal(sneck_hold_state(hold), SNECK_HELD);
 		assert_true(sneck_check(hold, 100));
-		assert_true(deadline - (double)test_server_ms(server) <= 500);
+		assert_true(deadline - (double)test_server_ms(server) <= 900);
 		assert_result(SNECK_EBUSY, test_probe(b, "door", SNECK_READ), NULL);
 	}
 	assert_true(test_stats(a).renewals >= 8);
@@ -82,7 +82,7 @@ static void a_renewed_lease_goes_on(void **state) {
 	assert_int_equal(test_stats(a).losses, 0);
 	/* After the release nothing renews it: the next holder's time passes undisturbed. */
 	hold = test_take_opts(b, "door", SNECK_WRITE, &options);
-	assert_true(WAIT_UNTIL(test_stats(b).renewals >= 3, 2000));
+	assert_true(WAIT_UNTIL(test_stats(b).renewals >= 3, 3000));
 	assert_int_equal(test_stats(a).renewals, renewals);
 	test_release(hold);
 	sneck_close(a);
@@ -124,14 +124,14 @@ static void a_fixed_lease_after_a_wait_is_whole(void **state) {
 static void leases_of_two_lengths_live_side_by_side(void **state) {
 	(void)state;
 	sneck_client *client = test_open(server->url);
-	sneck_acquire_options brief = lease(300, true), lasting = lease(500, false);
+	sneck_acquire_options brief = lease(300, true), lasting = lease(900, false);
 	brief.owner = 1;
 	lasting.owner = 2;
 	sneck_hold *ends = test_take_opts(client, "door", SNECK_READ, &brief);
 	sneck_hold *stays = test_take_opts(client, "door", SNECK_READ, &lasting);
 	assert_int_equal(test_members(server, "door", "R"), 2);
 	assert_true(WAIT_UNTIL(sneck_hold_state(ends) == SNECK_LOST, 300 + TEST_SLACK_MS));
-	assert_true(WAIT_UNTIL(test_stats(client).renewals >= 4, 2000));
+	assert_true(WAIT_UNTIL(test_stats(client).renewals >= 3, 3000));
 	assert_int_equal(sneck_hold_state(stays), SNECK_HELD);
 	assert_true(sneck_check(stays, 100));
 	assert_result(SNECK_ELOST, sneck_release(ends), NULL);
@@ -145,7 +145,7 @@ static void leases_of_two_lengths_live_side_by_side(void **state) {
 	sneck_hold *slow_hold = test_take_opts(client, "slow", SNECK_WRITE, &slow);
 	double slow_deadline = test_score(server, "slow", "W");
 	uint64_t before = test_stats(client).renewals;
-	assert_true(WAIT_UNTIL(test_stats(client).renewals >= before + 4, 2000));
+	assert_true(WAIT_UNTIL(test_stats(client).renewals >= before + 3, 3000));
 	assert_true(test_score(server, "slow", "W") == slow_deadline);
 	assert_true(sneck_check(quick_hold, 100));
 	assert_true(sneck_check(slow_hold, 20000));
@@ -222,8 +222,8 @@ static void the_watchdog_keeps_many(void **state) {
 		snprintf(name, sizeof(name), "door-%d", i);
 		holds[i] = test_take_opts(client, name, SNECK_WRITE, &options);
 	}
-	/* Two leases and more for every one of them. */
-	assert_true(WAIT_UNTIL(test_stats(client).renewals >= 7 * MANY, 8000));
+	/* More than a lease for every one of them. */
+	assert_true(WAIT_UNTIL(test_stats(client).renewals >= 4 * MANY, 8000));
 	for (int i = 0; i < MANY; i++) {
 		assert_int_equal(sneck_hold_state(holds[i]), SNECK_HELD);
 		test_release(holds[i]);
