@@ -221,11 +221,13 @@ static void test_background_job_stays(void **state) {
 
 /* ---- Signals --------------------------------------------------------------------------------*/
 
+/* The command starts no others: a shell that waits in vfork for a child that was stopped does not
+ * stop itself. */
 static void test_stop_and_continue(void **state) {
 	struct cli cli;
 
 	(void)state;
-	cli_start(&cli, &server, CLI_ARGS("run", "stop", "sh", "-c", "echo pid:$$; cat; exit 5"));
+	cli_start(&cli, &server, CLI_ARGS("run", "stop", "sh", "-c", "echo pid:$$; read line; exit 5"));
 	assert_true(cli_wait_out(&cli, "pid:", 5000));
 	pid_t pid = pid_of(&cli, "pid:");
 	kill(cli.pid, SIGTSTP);
@@ -249,10 +251,11 @@ static void test_foreground(void **state) {
 	(void)state;
 	cli_start(&cli, &server,
 	        CLI_ARGS("run", "--foreground", "fg", "sh", "-c",
-	                "echo group:$(ps -o pgid= -p $$ | tr -d ' '); trap 'exit 9' TERM; echo up; while :; "
+	                "echo group:$(ps -o pgid= -p $$ | tr -d ' '); trap 'exit 9' TERM; echo ready; while "
+	                ":; "
 	                "do "
 	                "sleep 0.01; done"));
-	assert_true(cli_wait_out(&cli, "up", 5000));
+	assert_true(cli_wait_out(&cli, "ready", 5000));
 	snprintf(expected, sizeof(expected), "group:%d\n", (int)cli.pid); /* its own group's leader */
 	assert_non_null(strstr(cli_out(&cli), expected));
 	kill(cli.pid, SIGTERM);
