@@ -91,6 +91,8 @@ static void test_ends_at_its_lease(void **state) {
 	assert_int_equal(cli_run(&cli, &server, CLI_ARGS("run", "-w", "10s", "b", "true")), 0);
 	assert_in_range(test_now_ms() - begin_ms, 950, 5000);
 	assert_int_equal(cli_run(&cli, &server, CLI_ARGS("renew", "b", held.id)), 79);
+	/* Shorter than what could be renewed. */
+	assert_int_equal(cli_run(&cli, &server, CLI_ARGS("lock", "--lease", "100ms", "b")), 0);
 }
 
 static void test_renew(void **state) {
