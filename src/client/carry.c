@@ -204,6 +204,14 @@ static void submit(struct carried *carried) {
 	atomic_store(&client->submitter, 0);
 }
 
+/* From now on there are messages worth hearing. */
+static void listen_from_now(sneck_client *client) {
+	if (client->subscribed_once)
+		return;
+	client->subscribed_once = true;
+	snecki_sub_want(client->sub);
+}
+
 static void on_send(void *ctx, struct lock_call *call, const char *name, size_t name_len) {
 	sneck_client *client = ctx;
 	struct carried *carried = carried_of(call);
@@ -215,11 +223,8 @@ static void on_send(void *ctx, struct lock_call *call, const char *name, size_t 
 	carried->req.parker = client->current;
 	snecki_list_append(&client->outbox, &carried->node);
 	snecki_record_begin(client);
-	if (!client->subscribed_once && (call->op.queue || call->op.kind == OP_RENEW)) {
-		/* From now on there are messages worth hearing. */
-		client->subscribed_once = true;
-		snecki_sub_want(client->sub);
-	}
+	if (call->op.queue || call->op.kind == OP_RENEW)
+		listen_from_now(client);
 }
 
 void snecki_client_lock(sneck_client *client) {
@@ -319,6 +324,8 @@ static void on_complete(void *ctx, struct lock_wish *wish) {
 		memcpy(waiter->server, client->answer_word, sizeof waiter->server);
 	if (wish->code == SNECK_EBROKEN && !wish->detail[0] && client->answer_text)
 		snprintf(wish->detail, sizeof wish->detail, "%s", client->answer_text);
+	if (snecki_core_shares(client->core))
+		listen_from_now(client); /* who shares must hear when another session wants its turn */
 	if (waiter->async)
 		async_result(client, waiter);
 	else

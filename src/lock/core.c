@@ -308,6 +308,10 @@ void snecki_core_close(struct lock_core *core, int64_t now_ns) {
 		close_entry(core, MAP_ITEM(next, struct lock_entry, by_name), now_ns);
 }
 
+bool snecki_core_shares(const struct lock_core *core) {
+	return core->shares;
+}
+
 bool snecki_core_idle(const struct lock_core *core) {
 	return core->calls_n == 0;
 }

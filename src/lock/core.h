@@ -161,6 +161,8 @@ size_t snecki_core_owner_gone(struct lock_core *core, uint64_t owner, int64_t no
  * has answered. */
 void snecki_core_close(struct lock_core *core, int64_t now_ns);
 bool snecki_core_idle(const struct lock_core *core);
+/* Do owners of this session share grants? Then it matters to hear that another session waits. */
+bool snecki_core_shares(const struct lock_core *core);
 
 /* ---- What comes from the server. ----------------------------------------------------------------*/
 /* `sent_ns`: taken before the request left (0: it never did). Frees the call. `detail` may be NULL. */

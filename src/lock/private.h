@@ -129,6 +129,7 @@ struct lock_core {
 	uint64_t attempt_counter;
 	uint64_t rng;
 	bool closing;
+	bool shares; /* an owner was served from what another one held */
 	/* The last answer's clock reading, to notice that the server's clock ran ahead. */
 	int64_t clock_server_us, clock_sent_ns;
 	struct lock_core_counters counters;

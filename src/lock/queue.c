@@ -155,6 +155,7 @@ static bool serve_writer(
 	}
 	grant->handovers++;
 	core->counters.handovers++;
+	core->shares = true;
 	core->counters.local_acquires++;
 	serve(core, grant, wish, ++grant->token, now_ns);
 	return true;
@@ -171,6 +172,7 @@ static bool serve_reader(
 			renew_before_use(core, grant, wish, now_ns);
 			return false;
 		}
+		core->shares = true;
 		core->counters.local_acquires++;
 	}
 	serve(core, grant, wish, grant->token, now_ns);
