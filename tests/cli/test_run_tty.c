@@ -307,7 +307,7 @@ static void test_waiting_line(void **state) {
 	open_terminal(&tty, true, CLI_ARGS("run", "busy", "echo", "mine"));
 	assert_true(WAIT_UNTIL(count_printed(&tty, "waiting for") >= 2, 10000));
 	assert_null(strchr(tty.text, '\n')); /* in place */
-	kill(holder.pid, SIGTERM); /* the shell has inherited its input's other end */
+	kill(holder.pid, SIGTERM);           /* the shell has inherited its input's other end */
 	assert_int_equal(cli_wait(&holder, 5000), 128 + SIGTERM);
 	assert_int_equal(wait_report(&tty, 5000).code, 0);
 	assert_true(has_printed(&tty, "\033[Kmine"));
