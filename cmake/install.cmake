@@ -22,6 +22,7 @@ install(FILES ${CMAKE_CURRENT_BINARY_DIR}/sneck.pc DESTINATION ${CMAKE_INSTALL_L
 
 install(FILES docs/man/sneck.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 install(FILES docs/man/libsneck.3 DESTINATION ${CMAKE_INSTALL_MANDIR}/man3)
+install(FILES docs/man/sneck-guarantees.7 docs/man/sneck-protocol.7 DESTINATION ${CMAKE_INSTALL_MANDIR}/man7)
 
 # Completion, printed by the command itself.
 set(completion_dir ${CMAKE_CURRENT_BINARY_DIR}/completion)
