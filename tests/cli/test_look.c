@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* sneck ls, show, try and wait, and what run says to whoever is refused or waits. */
+#include <fcntl.h>
+#include <pty.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -335,7 +338,12 @@ static void test_try_tells_free_from_held(void **state) {
 	assert_int_equal(cli_run(&cli, &server, CLI_ARGS("try", "-s", "demo")), 0);
 	assert_int_equal(cli_run(&cli, &server, CLI_ARGS("try", "demo")), 75);
 	has(cli_out(&cli), "is held by readers\n");
+	/* Whoever waits has the older right. */
+	struct cli writer;
+	look_queue(&writer, &server, "demo", 1);
+	assert_int_equal(cli_run(&cli, &server, CLI_ARGS("try", "-q", "-s", "demo")), 75);
 	assert_int_equal(cli_wait(&holder, 10000), 0);
+	assert_int_equal(cli_wait(&writer, 10000), 0);
 }
 
 static void test_wait_ends_when_it_is_free(void **state) {
@@ -392,6 +400,94 @@ static void test_whoever_is_refused_sees_the_holder(void **state) {
 	assert_string_equal(cli_out(&cli), "got\n");
 }
 
+/* ---- At a terminal --------------------------------------------------------------------------*/
+
+struct screen {
+	int master;
+	pid_t pid;
+	char text[8192];
+	size_t len;
+};
+
+/* Run `sneck args…` at a terminal of its own, 60 columns wide; its output is the screen. */
+static void screen_start(struct screen *screen, const char *const *args) {
+	const struct winsize window = { .ws_row = 24, .ws_col = 60 };
+	const char *argv[16] = { SNECK_BINARY };
+
+	for (size_t i = 0; args[i]; i++)
+		argv[i + 1] = args[i];
+	memset(screen, 0, sizeof(*screen));
+	screen->pid = forkpty(&screen->master, NULL, NULL, &window);
+	assert_true(screen->pid >= 0);
+	if (screen->pid == 0) {
+		setenv("SNECK_URL", server.url, 1);
+		setenv("TERM", "xterm", 1);
+		unsetenv("NO_COLOR");
+		execv(argv[0], (char *const *)(uintptr_t)argv);
+		_exit(99);
+	}
+	assert_int_equal(fcntl(screen->master, F_SETFL, O_NONBLOCK), 0);
+}
+
+static const char *screen_text(struct screen *screen) {
+	ssize_t n;
+
+	while ((n = read(screen->master, screen->text + screen->len,
+	                sizeof(screen->text) - screen->len - 1)) > 0)
+		screen->len += (size_t)n;
+	screen->text[screen->len] = '\0';
+	return screen->text;
+}
+
+static int screen_end(struct screen *screen) {
+	int status = 0;
+
+	assert_true(WAIT_UNTIL(
+	        (screen_text(screen), waitpid(screen->pid, &status, WNOHANG)) == screen->pid, 10000));
+	(void)screen_text(screen);
+	close(screen->master);
+	return WEXITSTATUS(status);
+}
+
+static void test_a_terminal_gets_colour_and_short_lines(void **state) {
+	struct cli holder;
+	struct screen screen;
+	char note[101];
+
+	(void)state;
+	memset(note, 'x', sizeof(note) - 1);
+	note[sizeof(note) - 1] = '\0';
+	look_hold(&holder, &server, "demo", CLI_ARGS("-m", note));
+	screen_start(&screen, CLI_ARGS("ls"));
+	assert_int_equal(screen_end(&screen), 0);
+	has(screen.text, "\033[1mNAME");
+	has(screen.text, "xxx…\r\n");
+	has_not(screen.text, note);
+	screen_start(&screen, CLI_ARGS("ls", "--color=never"));
+	assert_int_equal(screen_end(&screen), 0);
+	has_not(screen.text, "\033");
+	assert_int_equal(cli_wait(&holder, 10000), 0);
+}
+
+/* One line that is written again in its place, and gone in the end. */
+static void test_waiting_at_a_terminal_is_one_line(void **state) {
+	struct cli holder;
+	struct screen screen;
+
+	(void)state;
+	look_hold(&holder, &server, "demo", NULL);
+	screen_start(&screen, CLI_ARGS("run", "demo", "echo", "got"));
+	const char *again = "\r\033[Ksneck: waiting for \"demo\", held by ";
+	assert_true(WAIT_UNTIL(
+	        strstr(screen_text(&screen), again) && strstr(strstr(screen.text, again) + 1, again), 10000));
+	has_not(screen.text, "\n");
+	assert_int_equal(cli_wait(&holder, 10000), 0);
+	assert_int_equal(screen_end(&screen), 0);
+	has(screen.text, "\r\033[Kgot\r\n");
+	const char *line = strstr(screen.text, again) + strlen("\r\033[K");
+	assert_true(strcspn(line, "\r") < 60);
+}
+
 /* ---- Bad input ------------------------------------------------------------------------------*/
 
 static void refused(int code, const char *part, const char *const *args) {
@@ -442,6 +538,8 @@ int main(void) {
 		cmocka_unit_test(test_wait_ends_when_it_is_free),
 		cmocka_unit_test(test_wait_sees_the_end_of_a_lease),
 		cmocka_unit_test(test_whoever_is_refused_sees_the_holder),
+		cmocka_unit_test(test_a_terminal_gets_colour_and_short_lines),
+		cmocka_unit_test(test_waiting_at_a_terminal_is_one_line),
 		cmocka_unit_test(test_bad_input_is_refused_in_one_line),
 	};
 	return cmocka_run_group_tests(tests, start, stop);
