@@ -9,8 +9,9 @@
  * who read for themselves does not wake this thread.
  *
  * A request that was in flight when the connection broke is REQ_UNKNOWN if the kernel had taken a
- * byte of it, else REQ_NOT_SENT. What was queued for a connection outlives a break and
- * fails only with a failed attempt to connect. */
+ * byte of it, else it is queued again: a caller must not be told of a connection that the server
+ * closed while it was idle. What is queued outlives a break and fails only with a failed attempt to
+ * connect. */
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
@@ -94,11 +95,28 @@ static void complete_list(struct list *list, uint64_t written, const struct snec
 	}
 }
 
+/* Locked. What the kernel has not taken a byte of is at the end of the line; it goes to the head of
+ * the queue, in its order, and is sent on the next connection. */
+static void queue_unsent(struct conn *conn) {
+	while (!snecki_list_empty(&conn->inflight)) {
+		struct req *req = LIST_ITEM(conn->inflight.prev, struct req, node);
+		if (req->offset < conn->written)
+			return;
+		snecki_list_remove(&req->node);
+		snecki_list_insert_before(conn->queued.next, &req->node);
+		req->place = REQ_QUEUED;
+		req->sent_ns = 0;
+		conn->counters.commands--;
+	}
+}
+
 /* Locked on entry and return. Close the socket and complete what was in flight. Nobody writes or
  * leads. */
 static void take_down(struct conn *conn, const struct sneck_error *why) {
 	struct list answerless;
 	uint64_t written = conn->written;
+	if (!conn->closing)
+		queue_unsent(conn);
 	take_list(&conn->inflight, &answerless);
 	conn->inflight_n = 0;
 	conn->orphan_n = 0;
