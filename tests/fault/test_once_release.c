@@ -119,7 +119,7 @@ static void let_go(struct once_scene *scene) {
 static void holds_briefly_leased(struct once_scene *scene) {
 	sneck_acquire_options options = test_waiting(5000);
 	options.owner = 1;
-	options.lease_ms = 1500;
+	options.lease_ms = 2400;
 	if (sneck_acquire(scene->client, scene->name, SNECK_WRITE, &options, &scene->hold, NULL) != 0)
 		once_fail(scene, "cannot take it");
 }
@@ -132,7 +132,7 @@ static uint64_t renewals(const struct once_scene *scene) {
 
 static int watchdog_renews(struct once_scene *scene) {
 	uint64_t before = renewals(scene);
-	return WAIT_UNTIL(renewals(scene) > before + 1, 3000) ? 0 : SNECK_ETIMEDOUT;
+	return WAIT_UNTIL(renewals(scene) > before + 1, 5000) ? 0 : SNECK_ETIMEDOUT;
 }
 
 static void kept_by_the_watchdog(struct once_scene *scene) {
