@@ -53,7 +53,8 @@ static bool is_kind(const struct world *world, const struct move *move, unsigned
 	       : kind == 1 ? request
 	       : kind == 2 ? move->type == MOVE_DELIVER && !request
 	       : kind == 3 ? move->type == MOVE_LOSE
-	                   : move->type == MOVE_CRASH;
+	       : kind == 4 ? move->type == MOVE_CRASH
+	                   : move->type == MOVE_BREAK;
 }
 
 /* Tokens survive steps of less than the time that an idle key is kept, one at a time. */
@@ -61,14 +62,15 @@ static bool may_step_back(const struct world *world) {
 	return world->budget.steps_back > 0 && world->now_us - world->stepped_us > 2 * TIMES.keep_ms * 1000;
 }
 
-/* The network is mostly quick, sometimes slow, seldom lossy; crashes and steps of the clock are rare. */
+/* The network is mostly quick, sometimes slow, seldom lossy; crashes, steps of the clock and breaks are rare.
+ */
 static void random_move(struct world *world, struct move *ret) {
-	static const unsigned weights[] = { 300, 300, 280, 12, 2 };
+	static const unsigned weights[] = { 300, 300, 280, 12, 2, 6 };
 	static const int64_t ticks[] = { 1, 1, 5, 5, 20, 60, 150, 400 };
 	struct move moves[MOVES_MAX], fitting[MOVES_MAX];
 	int n = world_moves(world, moves);
 	unsigned roll = choose(1000), kind = 0;
-	while (kind < 5 && roll >= weights[kind])
+	while (kind < 6 && roll >= weights[kind])
 		roll -= weights[kind++];
 	unsigned m = 0;
 	for (int i = 0; i < n; i++) {
@@ -89,7 +91,7 @@ static uint64_t steps_done;
 /* One walk and its drain; false: a violation. */
 static bool walk(uint64_t seed, uint64_t round, char violation[200]) {
 	static const struct budget plenty = { 1 << 30, 1 << 30, 1 << 30, 1 << 30, 1 << 30, 1 << 30, 1 << 30,
-		1 << 30, 1 << 30, 1 << 30, 1 << 30, 1 << 30 };
+		1 << 30, 1 << 30, 1 << 30, 1 << 30, 1 << 30, 1 << 30, 0 };
 	struct world world;
 	random_state = seed * UINT64_C(0x100000001b3) + round;
 	(void)next_random();
@@ -98,6 +100,7 @@ static bool walk(uint64_t seed, uint64_t round, char violation[200]) {
 	unsigned flavour = choose(4);
 	world.budget.extras = flavour == 1 ? plenty.extras : 0;
 	world.budget.detaches = flavour == 2 ? plenty.detaches : 0;
+	world.budget.breaks = flavour == 3 ? plenty.breaks : 0;
 	world.budget.crashes = choose(2) ? plenty.crashes : 0;
 	world.budget.steps_back = choose(2) ? plenty.steps_back : 0;
 	unsigned length = 100 + choose(700);
@@ -161,6 +164,8 @@ static const struct config {
 	{ "upgrade", 2, { .starts = 2, .conversions = 2, .beats = 1 } },
 	{ "late-upgrade", 2, { .starts = 2, .conversions = 1, .resends = 1, .abandons = 1 } },
 	{ "downgrade", 2, { .starts = 2, .conversions = 1, .resends = 1, .beats = 1 } },
+	{ "break", 2, { .starts = 2, .breaks = 1, .renewals = 1, .ticks = 1 } },
+	{ "late-break", 2, { .starts = 1, .breaks = 1, .resends = 1, .abandons = 1 } },
 	{ "late-messages", 2, { .starts = 3, .beats = 1, .resends = 1, .ticks = 1 } },
 };
 

@@ -43,7 +43,8 @@ static int64_t valid_from(int64_t sent_us, int64_t lease_ms) {
 char actor_believes(const struct world *world, const struct actor *a) {
 	bool extra = a->extra && !a->extra_doubtful && world->now_us < a->extra_valid_us;
 	char mode = 0;
-	if (a->phase >= HOLDING && a->phase <= DOWNGRADING && world->now_us < a->valid_us)
+	if (a->phase >= HOLDING && a->phase <= DOWNGRADING && world->now_us < a->valid_us &&
+	        (!a->broken || world->now_us < a->grace_us))
 		mode = a->phase == HOLDING ? a->mode : 'R';
 	return extra && mode != 'W' ? a->extra_mode : mode;
 }
@@ -146,6 +147,9 @@ static void done(struct actor *a) {
 	memset(a->unaccounted, 0, sizeof(a->unaccounted));
 	a->mode = 0;
 	a->claimed = false;
+	a->broken = false;
+	a->grace_us = 0;
+	a->next_token = 0;
 	a->valid_us = a->deadline_ms = a->answered_us = a->believed_us = 0;
 }
 
@@ -162,7 +166,15 @@ static void refused(struct world *world, int which) {
 
 static void use_token(struct world *world, const struct actor *a, char mode, uint64_t token, bool shared) {
 	uint64_t floor = mode == 'W' ? world->top_token : world->top_write;
-	if (shared ? token < floor : token <= floor)
+	for (int i = 0; i < world->actors_n && !a->broken; i++) {
+		struct actor *other = &world->actors[i];
+		if (other != a && mode == 'W' && token < other->next_token)
+			other->next_token = token;
+	}
+	if (a->broken && token >= a->next_token) /* what comes after it may be there already */
+		world_violation(world, "%s was broken and uses token %" PRIu64 ", not below %" PRIu64, a->id,
+		        token, a->next_token);
+	if (!a->broken && (shared ? token < floor : token <= floor))
 		world_violation(
 		        world, "%s uses token %" PRIu64 " for %c after %" PRIu64, a->id, token, mode, floor);
 	if (token > world->top_token)
@@ -212,6 +224,19 @@ void actor_note(struct world *world, int which, const struct lock_note *note) {
 		begin_hold(world, which, a->mode, note->token, valid_us, note->deadline_ms);
 	else
 		begin_converted(world, which, 'W', note->token, valid_us, note->deadline_ms);
+}
+
+void actor_broken(struct world *world, int which, const char *member, int64_t grace_ms) {
+	struct actor *a = &world->actors[which];
+	struct dialect_session session = { "model", a->id, 0, 0 };
+	char held[LOCK_ID_MAX], converted[LOCK_ID_MAX];
+	snecki_native.hold_id(&session, member[0], a->attempt, held);
+	snecki_native.hold_id(&session, member[0], a->conversion, converted);
+	if (strcmp(held, member) != 0 && strcmp(converted, member) != 0)
+		return; /* of a matter that it has left */
+	a->broken = true;
+	a->grace_us = world->now_us + grace_ms * 1000;
+	a->next_token = UINT64_MAX;
 }
 
 /* ---- Answers --------------------------------------------------------------------------------*/

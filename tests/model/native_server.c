@@ -139,9 +139,7 @@ static void queue_state(const struct model_state *state, struct buf *request) {
 }
 
 /* The dialect's own request, but for the digest: the loaded text differs in its clock. */
-static void queue_op(const struct dialect_session *session, const struct lock_op *op, struct buf *request) {
-	if (snecki_native.encode(session, op, "t", 1, false, request) != 0)
-		die("cannot encode");
+static void queue_call(struct buf *request) {
 	for (int i = 0; i < NATIVE_SCRIPTS; i++) {
 		char *digest = memmem(request->data, request->len, snecki_native_scripts[i].sha1, 40);
 		if (digest)
@@ -186,10 +184,10 @@ static void read_notes(const redisReply *list, struct model_result *ret) {
 	}
 }
 
-void native_server_run(struct model_state *state, const struct dialect_session *session,
-        const struct lock_op *op, int64_t now_us, struct model_result *ret) {
+/* The reply to one call of a script is the caller's to free. */
+static redisReply *run_call(
+        struct model_state *state, struct buf *call, int64_t now_us, struct model_result *ret) {
 	static struct buf request = BUF_INIT;
-	redisReply *reply;
 
 	memset(ret, 0, sizeof(*ret));
 	if (memcmp(state, &loaded, sizeof(loaded)) != 0)
@@ -198,7 +196,7 @@ void native_server_run(struct model_state *state, const struct dialect_session *
 	redisAppendCommand(
 	        redis, "RPUSH clock %lld %lld", (long long)(now_us / 1000000), (long long)(now_us % 1000000));
 	pending += 2;
-	queue_op(session, op, &request);
+	queue_call(call);
 	redisAppendCommand(redis, "ZRANGE " KEY " 0 -1 WITHSCORES");
 	redisAppendCommand(redis, "PEXPIRETIME " KEY);
 	redisAppendCommand(redis, "LRANGE notes 0 -1");
@@ -206,11 +204,9 @@ void native_server_run(struct model_state *state, const struct dialect_session *
 
 	while (pending > 4)
 		freeReplyObject(next_reply());
-	reply = next_reply();
-	snecki_native.decode(session, op, reply, &ret->outcome, NULL);
+	redisReply *reply = next_reply();
 	if (reply->type == REDIS_REPLY_ERROR)
 		fprintf(stderr, "model: %s\n", reply->str);
-	freeReplyObject(reply);
 	redisReply *members = next_reply(), *expires = next_reply(), *notes = next_reply();
 	read_state(members, expires, state);
 	read_notes(notes, ret);
@@ -218,6 +214,32 @@ void native_server_run(struct model_state *state, const struct dialect_session *
 	freeReplyObject(expires);
 	freeReplyObject(notes);
 	loaded = *state;
+	return reply;
+}
+
+void native_server_run(struct model_state *state, const struct dialect_session *session,
+        const struct lock_op *op, int64_t now_us, struct model_result *ret) {
+	static struct buf call = BUF_INIT;
+
+	if (snecki_native.encode(session, op, "t", 1, false, &call) != 0)
+		die("cannot encode");
+	redisReply *reply = run_call(state, &call, now_us, ret);
+	snecki_native.decode(session, op, reply, &ret->outcome, NULL);
+	freeReplyObject(reply);
+}
+
+void native_server_break(struct model_state *state, const struct dialect_session *session, const char *id,
+        int64_t grace_ms, int64_t now_us, struct model_result *ret) {
+	static struct buf call = BUF_INIT;
+	bool more;
+
+	if (snecki_native.encode_break(session, "t", 1, id, grace_ms, "x", false, &call) != 0)
+		die("cannot encode");
+	redisReply *reply = run_call(state, &call, now_us, ret);
+	ret->outcome.status = LOCK_DONE;
+	if (snecki_native.decode_break(session, reply, &more, NULL) != 0)
+		ret->outcome.status = LOCK_FAILED;
+	freeReplyObject(reply);
 }
 
 void native_server_expire(struct model_state *state, int64_t now_us) {

@@ -52,6 +52,9 @@ void native_server_down(void);
 /* Run `op` of `session` on `state` at server time `now_us`. */
 void native_server_run(struct model_state *state, const struct dialect_session *session,
         const struct lock_op *op, int64_t now_us, struct model_result *ret);
+/* Break the hold or wait `id` (which must be there). */
+void native_server_break(struct model_state *state, const struct dialect_session *session, const char *id,
+        int64_t grace_ms, int64_t now_us, struct model_result *ret);
 /* The key ends when its time is over. */
 void native_server_expire(struct model_state *state, int64_t now_us);
 

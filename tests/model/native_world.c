@@ -142,6 +142,20 @@ static void check_beliefs(struct world *world) {
 
 /* ---- Moves ----------------------------------------------------------------------------------*/
 
+static void send_grants(struct world *world, const struct model_result *result) {
+	for (int i = 0; i < result->notes_n; i++) {
+		struct message note;
+		memset(&note, 0, sizeof(note));
+		note.type = NOTE;
+		note.actor = result->notes[i].session[0] - 'a';
+		note.incarnation = (int)strtol(result->notes[i].session + 1, NULL, 10);
+		note.sent_us = world->now_us;
+		note.note = result->notes[i].note;
+		if (note.note.kind == LOCK_NOTE_GRANT)
+			world_send(world, &note);
+	}
+}
+
 static void execute(struct world *world, const struct message *request) {
 	struct dialect_session session = { "model", "", world_times.keep_ms, world_times.bury_ms };
 	struct model_result result;
@@ -158,17 +172,29 @@ static void execute(struct world *world, const struct message *request) {
 	if (result.outcome.status == LOCK_FAILED || result.outcome.status == LOCK_UNKNOWN)
 		world_violation(world, "an error reply to operation %d", request->op.kind);
 	world_send(world, &reply);
-	for (int i = 0; i < result.notes_n; i++) {
-		struct message note;
-		memset(&note, 0, sizeof(note));
-		note.type = NOTE;
-		note.actor = result.notes[i].session[0] - 'a';
-		note.incarnation = (int)strtol(result.notes[i].session + 1, NULL, 10);
-		note.sent_us = world->now_us;
-		note.note = result.notes[i].note;
-		if (note.note.kind == LOCK_NOTE_GRANT)
-			world_send(world, &note);
-	}
+	send_grants(world, &result);
+	check_state(world);
+}
+
+static void break_member(struct world *world, int which, int64_t grace_ms) {
+	struct dialect_session session = { "model", "z0", world_times.keep_ms, world_times.bury_ms };
+	struct model_result result;
+	struct model_member member = world->server.members[which];
+	int64_t now_us = world_server_us(world);
+
+	native_server_expire(&world->server, now_us);
+	if (!find(&world->server, member.name) || (member.score > 0 && member.score <= now_us / 1000))
+		return;            /* its time was over */
+	if (member.name[0] == 'u') /* the old counter is no part of the id */
+		*strrchr(member.name, '.') = '\0';
+	int actor = member.name[1] - 'a';
+	int incarnation = (int)strtol(member.name + 2, NULL, 10);
+	native_server_break(&world->server, &session, member.name, grace_ms, now_us, &result);
+	if (result.outcome.status != LOCK_DONE)
+		world_violation(world, "%s could not be broken", member.name);
+	if (strchr("RW", member.name[0]) && incarnation == world->actors[actor].incarnation)
+		actor_broken(world, actor, member.name, grace_ms);
+	send_grants(world, &result);
 	check_state(world);
 }
 
@@ -197,6 +223,13 @@ int world_moves(const struct world *world, struct move moves[MOVES_MAX]) {
 		if (world->budget.crashes > 0 && world->actors[i].phase != IDLE)
 			moves[n++] = (struct move){ MOVE_CRASH, i, 0, 0 };
 	}
+	for (int i = 0; i < world->server.n && world->budget.breaks > 0 && n + 2 <= MOVES_MAX; i++) {
+		const char *name = world->server.members[i].name;
+		if (!strchr("RWrwu", name[0]) || strchr(name, '!'))
+			continue;
+		moves[n++] = (struct move){ MOVE_BREAK, i, 0, 0 };
+		moves[n++] = (struct move){ MOVE_BREAK, i, 0, world_times.lease_ms / 4 };
+	}
 	return n;
 }
 
@@ -217,6 +250,8 @@ static void trace(const struct world *world, const struct move *move) {
 		        move->type == MOVE_LOSE ? "lose" : "deliver", types[m->type], 'a' + m->actor,
 		        m->incarnation, kinds[m->op.kind], m->type == NOTE ? m->note.attempt : m->op.attempt,
 		        m->outcome.status);
+	} else if (move->type == MOVE_BREAK) {
+		printf("break %s, grace %" PRId64 " ms\n", world->server.members[move->which].name, move->ms);
 	} else if (move->type == MOVE_CRASH) {
 		printf("%s crashes\n", world->actors[move->which].id);
 	} else {
@@ -238,7 +273,7 @@ static void spend(struct world *world, const struct move *move) {
 		&budget->conversions, &budget->conversions, &budget->renewals, &budget->extras,
 		&budget->extras, NULL, &budget->detaches, &budget->resends, &budget->abandons };
 	int *const by_type[] = { NULL, NULL, &budget->losses, &budget->ticks, &budget->crashes,
-		&budget->steps_back };
+		&budget->steps_back, &budget->breaks };
 	int *spent = move->type == MOVE_STEP ? by_action[move->action] : by_type[move->type];
 	if (spent)
 		(*spent)--;
@@ -261,13 +296,15 @@ void world_apply(struct world *world, const struct move *move) {
 		remove_message(world, move->which);
 	else if (move->type == MOVE_CRASH)
 		new_session(world, move->which);
+	else if (move->type == MOVE_BREAK)
+		break_member(world, move->which, move->ms);
 	else if (move->type == MOVE_TICK)
 		world->now_us += move->ms * 1000 + 1;
 	else
 		step_back(world, move->ms);
 	if (move->type == MOVE_TICK)
 		lose_old_messages(world);
-	if (world_trace && move->type == MOVE_DELIVER)
+	if (world_trace && (move->type == MOVE_DELIVER || move->type == MOVE_BREAK))
 		trace_state(world);
 	check_beliefs(world);
 }
@@ -277,7 +314,7 @@ void world_apply(struct world *world, const struct move *move) {
 static void check_nothing_left(struct world *world) {
 	for (int i = 0; i < world->server.n; i++) {
 		const char *name = world->server.members[i].name;
-		bool detached = false;
+		bool detached = strchr(name, '!') != NULL; /* nor is a hold in its grace the session's */
 		for (int k = 0; k < DETACHED_MAX; k++)
 			detached = detached || strcmp(world->detached[k], name) == 0;
 		for (int k = 0; k < world->actors_n && !detached; k++) {

@@ -48,6 +48,10 @@ struct actor {
 	/* Attempts of this matter of which a copy may still be under way. */
 	size_t unaccounted_n;
 	uint64_t unaccounted[LOCK_BURY_MAX];
+	/* Its hold was broken, and it may not know yet. */
+	bool broken;
+	int64_t grace_us;    /* until then it still excludes others … */
+	uint64_t next_token; /* … and the numbers that it uses are below this one, the next that was given */
 	/* A second hold with a lease of its own, beside the first. */
 	uint64_t extra; /* its attempt; 0: none */
 	char extra_mode;
@@ -75,7 +79,7 @@ struct message {
 /* What may still happen; a random walk has plenty, an exhaustive one must end. */
 struct budget {
 	int starts, beats, renewals, conversions, extras, detaches, resends, abandons, losses, ticks, crashes,
-	        steps_back;
+	        steps_back, breaks, unused;
 };
 
 struct world {
@@ -114,12 +118,12 @@ enum careless {
 };
 extern enum careless world_careless;
 
-enum move_type { MOVE_STEP, MOVE_DELIVER, MOVE_LOSE, MOVE_TICK, MOVE_CRASH, MOVE_STEP_BACK };
+enum move_type { MOVE_STEP, MOVE_DELIVER, MOVE_LOSE, MOVE_TICK, MOVE_CRASH, MOVE_STEP_BACK, MOVE_BREAK };
 struct move {
 	int type;  /* enum move_type */
-	int which; /* actor or message */
+	int which; /* actor, message, or member of the lock */
 	int action;
-	int64_t ms; /* MOVE_TICK, MOVE_STEP_BACK */
+	int64_t ms; /* MOVE_TICK, MOVE_STEP_BACK; MOVE_BREAK: the grace */
 };
 
 void world_init(struct world *world, int actors, const struct budget *budget);
@@ -141,6 +145,8 @@ int actor_moves(const struct world *world, int which, struct move *moves);
 void actor_step(struct world *world, int which, int action);
 void actor_reply(struct world *world, int which, const struct message *reply);
 void actor_note(struct world *world, int which, const struct lock_note *note);
+/* An operator has broken the hold `member`, which is in the way for another `grace_ms`. */
+void actor_broken(struct world *world, int which, const char *member, int64_t grace_ms);
 /* What a session does that wants to be done; false: it is idle. */
 bool actor_finish(struct world *world, int which);
 

@@ -238,6 +238,23 @@ static void set_last_token(uint64_t token) {
 	native_do("PEXPIREAT " KEY " %llu", (unsigned long long)token / 1000 + 1 + KEEP_MS);
 }
 
+/* A writer may use numbers up to its deadline without telling. Once it is dead they are used up, although the
+ * clock may step back behind that deadline before the next number is taken. */
+static void test_the_numbers_of_a_dead_writer_are_used_up(void **state) {
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		native_do("DEL " KEY);
+		expect(LOCK_GRANTED, acquire(&A, 'W', 1));
+		native_end_lease("WA.1");
+		int64_t before_us = native_now_ms() * 1000;
+		if (i == 0)
+			expect(LOCK_DONE, advance(&B));
+		else
+			expect(LOCK_GONE, i == 1 ? renew(&A, 'W', 1) : beat(&A, 'W', 1));
+		assert_true(native_score("#1") >= before_us);
+	}
+}
+
 static void test_token_grows_when_the_clock_is_behind(void **state) {
 	(void)state;
 	int64_t ahead_ms = native_now_ms() + 3600000;
@@ -570,6 +587,7 @@ int main(void) {
 		NATIVE_TEST(test_the_upgrader_learns_that_it_was_broken),
 		NATIVE_TEST(test_foreign_keys_are_not_touched),
 		NATIVE_TEST(test_what_works_when_memory_is_full),
+		NATIVE_TEST(test_the_numbers_of_a_dead_writer_are_used_up),
 		NATIVE_TEST(test_token_grows_when_the_clock_is_behind),
 		NATIVE_TEST(test_tokens_are_exact),
 		NATIVE_TEST(test_numbers_used_locally_are_used_up),

@@ -12,6 +12,7 @@ local function drop_dead_holders()
 	held = nil
 	budget = budget - #dead
 	if held_as(dead) == 'W' then
+		bury_numbers()
 		writer_left()
 	end
 end

@@ -3,8 +3,6 @@
 local function bury_one(id, ends)
 	drop_hold('W' .. id)
 	call('ZREM', key, 'R' .. id, 'w' .. id, 'r' .. id, 'l' .. id)
-	drop_hold('W' .. id .. '!')
-	drop_hold('R' .. id .. '!')
 	local upgrader = call('ZRANGE', key, UPGRADER, UPGRADER_END, 'BYSCORE', 'LIMIT', '0', '1')[1]
 	if upgrader and string.sub(upgrader, 2, #id + 2) == id .. '.' then
 		call('ZREM', key, upgrader, 'l' .. string.sub(upgrader, 2))

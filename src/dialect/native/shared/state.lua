@@ -92,8 +92,15 @@ local function writer_left()
 	return left
 end
 
+-- A writer that died may have used the numbers up to its deadline without telling, and the clock, which has
+-- passed that, may step back.
+local function bury_numbers()
+	raise_token(us)
+end
+
 local function drop_hold(member)
 	if call('ZREM', key, member) == 1 and string.byte(member) == 87 then
+		bury_numbers()
 		writer_left()
 	end
 end

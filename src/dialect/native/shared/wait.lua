@@ -18,7 +18,7 @@ end
 local function send_wanted()
 	local holders = call('ZRANGE', key, '0', HOLDERS_END, 'BYSCORE', 'LIMIT', '0', '32')
 	for i = 1, #holders do
-		local to, counter = string.match(holders[i], '^.([^.]*)%.(.*)$')
+		local to, counter = string.match(holders[i], '^.([^.]*)%.(%w*)$') -- one in its grace knows
 		if to and to ~= session then
 			notes[#notes + 1] = channel .. to
 			notes[#notes + 1] = 'w ' .. counter
