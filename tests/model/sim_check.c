@@ -61,6 +61,22 @@ static void check_backed(const struct world *world, const struct handle *handle)
 
 /* ---- Nothing is left behind ----------------------------------------------------------------------*/
 
+/* What was detached waits for its adopter. */
+static void check_detached(const struct world *world) {
+	char mode;
+	int session;
+	uint64_t attempt;
+
+	for (size_t i = 0; i < world->detached_n; i++) {
+		const struct detached *entry = &world->detached[i];
+		const struct sim_lock *lock = &world->locks[entry->lock];
+		if (world->now_ns >= entry->until_ns || !sim_parse_id(entry->id, &mode, &session, &attempt))
+			continue;
+		if (!sim_find_holder(lock, session, attempt) && !sim_is_broken(lock, session, attempt))
+			world_fail(world, "the detached hold %s has gone", entry->id);
+	}
+}
+
 static bool is_detached(const struct world *world, int lock, const struct sim_holder *holder) {
 	char mode;
 	int session;
@@ -178,6 +194,7 @@ void check_world(struct world *world) {
 		LIST_EACH (at, &session->handles)
 			look_at(LIST_ITEM(at, struct handle, node));
 	}
+	check_detached(world);
 	for (int i = 0; i < world->sessions_n; i++) {
 		struct session *session = &world->sessions[i];
 		if (!session->core)

@@ -65,7 +65,7 @@ static bool code_fits(const struct wish *wish) {
 		return true;
 	case SNECK_ESERVER:
 	case SNECK_EACCES:
-		return wish->session->world->refusals > 0;
+		return wish->session->world->refusals > 0 || wish->session->world->forgets > 0;
 	case SNECK_EBUSY:
 		return wish->wish.nowait || wish->wish.kind != WISH_RELEASE;
 	case SNECK_ETIMEDOUT:
@@ -105,6 +105,7 @@ static void detached(struct wish *wish) {
 	struct detached *entry = &world->detached[world->detached_n++];
 	entry->open = true;
 	entry->lock = wish->handle->lock_index;
+	entry->until_ns = wish->began_ns + (wish->wish.lease_ms - 1) * NS_PER_MS;
 	memcpy(entry->id, wish->wish.id, sizeof entry->id);
 }
 
@@ -279,6 +280,7 @@ static void do_adopt(struct session *session) {
 	if (!entry->open && !world_chance(world, 100))
 		return;
 	entry->open = world_chance(world, 100);
+	entry->until_ns = 0;
 	struct wish *wish = new_wish(session, WISH_ADOPT, new_handle(session, entry->lock));
 	fill_acquire(session, wish, owner);
 	wish->wish.timed = wish->wish.prefer = false;

@@ -285,6 +285,17 @@ static void take_notes(struct world *world, const struct sim_notes *notes) {
 			world->notes[world->notes_n++] = notes->items[i];
 }
 
+/* The server says that it does not know the script: nothing was run, and the client will send the text. */
+static bool forget(struct world *world, struct transit *transit) {
+	if (world->quiet || transit->with_text || !world_chance(world, world->forgets))
+		return false;
+	memset(&transit->outcome, 0, sizeof transit->outcome);
+	transit->outcome.status = LOCK_FAILED;
+	transit->outcome.code = SNECK_ESERVER;
+	transit->unknown_script = true;
+	return true;
+}
+
 /* An error reply: nothing was run. */
 static bool refuse(struct world *world, struct transit *transit) {
 	if (world->quiet || !world_chance(world, world->refusals))
@@ -305,7 +316,7 @@ bool session_execute(struct session *session) {
 		struct transit *transit = LIST_ITEM(at, struct transit, node);
 		if (transit->answered)
 			continue;
-		if (!refuse(world, transit))
+		if (!forget(world, transit) && !refuse(world, transit))
 			sim_server_run(&world->locks[transit->lock], session->id, &transit->op, world->budget,
 			        world_server_us(world), &transit->outcome, &notes);
 		transit->answered = true;
@@ -319,13 +330,28 @@ bool session_execute(struct session *session) {
 	return false;
 }
 
+/* Behind everything that was sent since. */
+static void send_text(struct session *session, struct transit *transit) {
+	world_trace(session->world, "s%d sends the text of %s %" PRIu64, session->id,
+	        op_names[transit->op.kind], transit->op.attempt);
+	transit->unknown_script = transit->answered = transit->written = false;
+	transit->with_text = true;
+	snecki_list_remove(&transit->node);
+	snecki_list_append(&session->transits, &transit->node);
+	if (!session->link_up)
+		fail_transit(transit);
+}
+
 bool session_deliver(struct session *session) {
 	if (snecki_list_empty(&session->transits))
 		return false;
 	struct transit *transit = LIST_ITEM(session->transits.next, struct transit, node);
 	if (!transit->answered)
 		return false;
-	reply(session, transit, &transit->outcome);
+	if (transit->unknown_script && snecki_call_wanted(transit->call))
+		send_text(session, transit);
+	else
+		reply(session, transit, &transit->outcome);
 	return true;
 }
 
@@ -423,6 +449,7 @@ void world_open(struct world *world, uint64_t seed, bool trace) {
 	world->verify_grants = world_chance(world, 150);
 	world->budget = world_chance(world, 200) ? 1 + world_below(world, 3) : 64;
 	world->loss = world_chance(world, 300) ? 0 : 5 + world_below(world, 60);
+	world->forgets = world_chance(world, 150) ? 20 + world_below(world, 200) : 0;
 	world->refusals = world_chance(world, 200) ? world_below(world, 150) : 0;
 	world->breaks_holds = world_chance(world, 100);
 	world->busy = 100 + world_below(world, 300);

@@ -47,7 +47,9 @@ struct transit {
 	struct lock_op op;
 	int lock;
 	int64_t sent_ns;
-	bool written;  /* it has left */
+	bool written;        /* it has left */
+	bool unknown_script; /* it did not run; it will be sent again with the script's text */
+	bool with_text;
 	bool answered; /* `outcome` is on its way back */
 	struct lock_outcome outcome;
 };
@@ -87,8 +89,9 @@ struct wish {
 };
 
 struct detached {
-	bool open; /* nobody is known to have adopted it */
+	bool open; /* somebody may still adopt it */
 	int lock;
+	int64_t until_ns; /* the server keeps it at least so long; 0: unless it was adopted */
 	char id[LOCK_ID_MAX];
 };
 
@@ -103,6 +106,7 @@ struct world {
 	bool verify_grants;
 	int busy;          /* of 1000 steps, how many are the programs' */
 	int loss;          /* of 1000 steps, how many break a connection */
+	int forgets;       /* of 1000 requests, how many find that the server has forgotten the script */
 	int refusals;      /* of 1000 requests, how many the server refuses to run */
 	bool breaks_holds; /* an operator does */
 	int budget;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The lock core: upgrade, downgrade, detach, adopt, and fixed leases. */
+/* The lock core: upgrade, downgrade, detach, adopt. */
 #include "bench.h"
 
 #include "lock/private.h"
@@ -211,6 +211,33 @@ static void lost_while_the_upgrade_is_unanswered(void **state) {
 	assert_int_equal(release->op.bury[0], 2);
 }
 
+static void a_withdrawn_upgrade_that_was_granted_is_not_there(void **state) {
+	struct bench *bench = bench_of(state);
+	struct deed *hold = hold_it(bench, 1, 'R');
+	struct deed *upgrade = ask(bench, WISH_UPGRADE, hold);
+	struct lock_call *call = expect(bench, OP_UPGRADE);
+
+	give_up(bench, upgrade, SNECK_ETIMEDOUT);
+	grant(bench, call);                                 /* READ has become WRITE */
+	answer(bench, expect(bench, OP_CANCEL), LOCK_DONE); /* and WRITE has ended */
+	assert_int_equal(hold->told, HOLD_LOST);
+}
+
+static void an_upgrade_before_the_claim_is_answered(void **state) {
+	struct bench *bench = bench_of(state);
+	struct deed *hold = take(bench, 1, 'R');
+	queue_up(bench, expect(bench, OP_ACQUIRE));
+	hear_grant(bench, 1);
+	struct lock_call *claim = expect(bench, OP_BEAT);
+	ask(bench, WISH_UPGRADE, hold);
+	queue_up(bench, expect(bench, OP_UPGRADE));
+	answer(bench, claim, LOCK_UNKNOWN);
+	pass_ms(bench, 0);
+	confirm(bench, expect(bench, OP_RENEW)); /* else the read hold would end with the waiter's lease */
+	pass_ms(bench, BENCH_WAIT_LEASE_MS);
+	assert_true(has(hold));
+}
+
 /* ---- Downgrade ----------------------------------------------------------------------------------*/
 
 static void a_downgrade_keeps_the_hold(void **state) {
@@ -228,6 +255,18 @@ static void a_downgrade_keeps_the_hold(void **state) {
 	assert_true(hold->hold.token > write_token);
 	struct deed *other = take(bench, 2, 'R'); /* the door is open again */
 	assert_true(has(other));
+}
+
+static void a_downgrade_that_took_too_long(void **state) {
+	struct bench *bench = bench_of(state);
+	struct deed *hold = hold_it(bench, 1, 'W');
+	struct deed *downgrade = ask(bench, WISH_DOWNGRADE, hold);
+	struct lock_call *call = expect(bench, OP_DOWNGRADE);
+
+	bench->now_ns += LEASE_MS * NS_PER_MS; /* and no timer has run */
+	grant(bench, call);
+	assert_int_equal(code_of(downgrade), SNECK_ELOST);
+	assert_int_equal(hold->told, HOLD_LOST);
 }
 
 static void a_nested_downgrade_is_local(void **state) {
@@ -258,6 +297,22 @@ static void a_writer_is_detached_under_a_new_name(void **state) {
 	assert_null(hold->hold.grant);
 	expect_silence(bench); /* it is nobody's here any more: neither renewed nor released */
 	assert_int_equal(snecki_core_next_due(bench->core), NS_NEVER);
+}
+
+static void what_was_detached_is_not_buried(void **state) {
+	struct bench *bench = bench_of(state);
+	struct deed *hold = take(bench, 1, 'W');
+	answer(bench, expect(bench, OP_ACQUIRE), LOCK_UNKNOWN);
+	grant(bench, expect(bench, OP_ACQUIRE));
+	struct deed *detach = ask(bench, WISH_DETACH, hold);
+	answer(bench, expect(bench, OP_RENAME), LOCK_UNKNOWN);
+	struct lock_call *again = expect(bench, OP_RENAME);
+	assert_int_equal(again->op.attempt, 2);
+	confirm(bench, again);
+	assert_string_equal(detach->wish.id, "Wme.2");
+	struct lock_call *bury = expect(bench, OP_RELEASE); /* the acquire that may be late, and no more */
+	assert_int_equal(bury->op.bury_n, 1);
+	assert_int_equal(bury->op.bury[0], 1);
 }
 
 static void a_reader_among_others_is_split_off(void **state) {
@@ -292,46 +347,6 @@ static void an_unanswered_split_is_buried_and_done_under_another_name(void **sta
 	answer(bench, bury, LOCK_DONE);
 	confirm(bench, again);
 	assert_string_equal(detach->wish.id, "Rme.3");
-}
-
-static void nothing_is_detached_beside_a_writer(void **state) {
-	struct bench *bench = bench_of(state);
-	struct deed *writer = hold_it(bench, 1, 'W');
-	struct deed *nested = take(bench, 1, 'R');
-
-	assert_int_equal(code_of(ask(bench, WISH_DETACH, writer)), SNECK_EBUSY);
-	ask(bench, WISH_RELEASE, nested);
-	struct deed *beside = take_fixed(bench, 1, 'R', 2 * LEASE_MS);
-	confirm(bench, expect(bench, OP_ACQUIRE));
-	assert_true(has(beside));
-	assert_int_equal(code_of(ask(bench, WISH_DETACH, beside)), SNECK_EBUSY);
-	assert_int_equal(code_of(ask(bench, WISH_DETACH, writer)), SNECK_EBUSY);
-	expect_silence(bench);
-}
-
-static void nothing_is_detached_beside_an_upgrade(void **state) {
-	struct bench *bench = bench_of(state);
-	struct deed *other = take_fixed(bench, 2, 'R', LEASE_MS);
-	grant(bench, expect(bench, OP_ACQUIRE));
-	struct deed *reader = take(bench, 1, 'R');
-	confirm(bench, expect(bench, OP_ACQUIRE));
-	ask(bench, WISH_UPGRADE, reader);
-
-	assert_int_equal(expect(bench, OP_UPGRADE)->op.own_n, 1); /* the session vouches for the other */
-	assert_int_equal(code_of(ask(bench, WISH_DETACH, other)), SNECK_EBUSY);
-}
-
-static void an_upgrade_does_not_vouch_for_what_is_being_detached(void **state) {
-	struct bench *bench = bench_of(state);
-	struct deed *other = take_fixed(bench, 2, 'R', LEASE_MS);
-	grant(bench, expect(bench, OP_ACQUIRE));
-	struct deed *reader = take(bench, 1, 'R');
-	confirm(bench, expect(bench, OP_ACQUIRE));
-	ask(bench, WISH_DETACH, other);
-	expect(bench, OP_RENAME);
-	ask(bench, WISH_UPGRADE, reader);
-
-	assert_int_equal(expect(bench, OP_UPGRADE)->op.own_n, 0);
 }
 
 static void one_is_adopted(void **state) {
@@ -372,131 +387,6 @@ static void an_adoption_that_took_too_long_is_no_acquisition(void **state) {
 	expect_silence(bench);
 }
 
-/* ---- Fixed leases -------------------------------------------------------------------------------*/
-
-static void a_fixed_lease_is_nobody_elses(void **state) {
-	struct bench *bench = bench_of(state);
-	struct deed *fixed = take_fixed(bench, 1, 'R', 5000);
-	grant(bench, expect(bench, OP_ACQUIRE));
-	struct deed *other = take(bench, 2, 'R');
-
-	assert_int_equal(code_of(other), 1); /* an attempt of its own */
-	confirm(bench, expect(bench, OP_ACQUIRE));
-	pass_ms(bench, 4949);
-	expect_silence(bench);
-	assert_true(has(fixed));
-	pass_ms(bench, 1);
-	assert_int_equal(fixed->told, HOLD_LOST);
-	assert_int_equal(expect(bench, OP_RELEASE)->op.attempt, 1);
-	assert_true(has(other));
-}
-
-static void fixed_inside_renewed(void **state) {
-	struct bench *bench = bench_of(state);
-	struct deed *outer = hold_it(bench, 1, 'W');
-	struct deed *shorter = take_fixed(bench, 1, 'W', 5000);
-
-	assert_true(has(shorter)); /* covered: no request */
-	expect_silence(bench);
-	struct deed *longer = take_fixed(bench, 1, 'W', 600000);
-	struct lock_call *call = expect(bench, OP_ACQUIRE);
-	assert_int_equal(call->op.own_n, 1); /* past the queue, beside its own */
-	assert_int_equal(call->op.own[0], 1);
-	confirm(bench, call);
-	assert_true(has(longer));
-	assert_int_equal(longer->hold.token, outer->hold.token);
-	pass_ms(bench, 4950);
-	assert_int_equal(shorter->told, HOLD_LOST);
-	assert_int_equal(outer->states + longer->states, 0);
-	release_done(bench, outer);
-	assert_true(has(longer));
-}
-
-static void renewed_inside_fixed(void **state) {
-	struct bench *bench = bench_of(state);
-	struct deed *fixed = take_fixed(bench, 1, 'W', LEASE_MS);
-	grant(bench, expect(bench, OP_ACQUIRE));
-	struct deed *inner = take(bench, 1, 'R');
-
-	assert_true(has(inner));
-	expect_silence(bench);
-	for (int i = 0; i < 3; i++) {
-		pass_ms(bench, LEASE_MS / 3);
-		confirm(bench, expect(bench, OP_RENEW)); /* for the sake of the inner one */
-	}
-	assert_int_equal(fixed->told, HOLD_LOST); /* at its own end all the same */
-	grant(bench, expect(bench, OP_DOWNGRADE));
-	assert_true(has(inner));
-	assert_int_equal(inner->states, 0);
-}
-
-static void a_fixed_writer_inside_a_shorter_reader_lasts_to_its_own_end(void **state) {
-	struct bench *bench = bench_of(state);
-	struct deed *reader = hold_it(bench, 1, 'R');
-	struct deed *fixed = take_fixed(bench, 1, 'W', 3 * LEASE_MS);
-	grant(bench, expect(bench, OP_UPGRADE));
-	assert_true(has(fixed));
-	ask(bench, WISH_RELEASE, reader);
-	for (int i = 0; i < 8; i++) {
-		pass_ms(bench, LEASE_MS / 3);
-		if (!snecki_list_empty(&bench->sent)) /* until the grant lasts long enough */
-			confirm(bench, expect(bench, OP_RENEW));
-	}
-	pass_ms(bench, LEASE_MS / 3 - 900 - 1);
-	assert_true(has(fixed));
-	expect_silence(bench);
-	pass_ms(bench, 1);
-	assert_int_equal(fixed->told, HOLD_LOST);
-}
-
-static void a_reader_inside_what_waits_for_it(void **state) {
-	struct bench *bench = bench_of(state);
-	struct deed *one = hold_it(bench, 1, 'R');
-	struct deed *two = take(bench, 2, 'R');
-	struct deed *upgrade = ask(bench, WISH_UPGRADE, one);
-	grant(bench, expect(bench, OP_UPGRADE));
-	struct deed *longer = take_fixed(bench, 2, 'R', 10 * LEASE_MS);
-	struct lock_call *call = expect(bench, OP_ACQUIRE);
-
-	/* WRITE is the session's, and its owner waits for this reader: it must be let in beside it. */
-	assert_int_equal(call->op.own_n, 1);
-	assert_int_equal(call->op.own[0], 2);
-	confirm(bench, call);
-	assert_true(has(longer));
-	assert_true(longer->hold.token < bench->token);
-	ask(bench, WISH_RELEASE, two);
-	assert_int_equal(code_of(upgrade), 1);
-	release_done(bench, longer);
-	assert_int_equal(code_of(upgrade), 0);
-}
-
-static void a_reader_inside_an_upgrade_that_is_unanswered(void **state) {
-	struct bench *bench = bench_of(state);
-	struct deed *one = hold_it(bench, 1, 'R');
-	take(bench, 2, 'R');
-	ask(bench, WISH_UPGRADE, one);
-	expect(bench, OP_UPGRADE);
-	take_fixed(bench, 2, 'R', 10 * LEASE_MS);
-	struct lock_call *call = expect(bench, OP_ACQUIRE);
-
-	assert_int_equal(call->op.own_n, 2); /* by either name */
-	assert_int_equal(call->op.own[0], 1);
-	assert_int_equal(call->op.own[1], 2);
-}
-
-static void renew_lengthens_a_fixed_lease(void **state) {
-	struct bench *bench = bench_of(state);
-	struct deed *fixed = take_fixed(bench, 1, 'W', 5000);
-	grant(bench, expect(bench, OP_ACQUIRE));
-	pass_ms(bench, 4000);
-	struct deed *renew = ask(bench, WISH_RENEW, fixed);
-	confirm(bench, expect(bench, OP_RENEW));
-	assert_int_equal(code_of(renew), 0);
-	assert_int_equal(snecki_hold_valid_until(&fixed->hold), bench->now_ns + 4950 * NS_PER_MS);
-	pass_ms(bench, 4949);
-	assert_true(has(fixed));
-}
-
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		TEST(a_lone_reader_upgrades),
@@ -511,24 +401,18 @@ int main(void) {
 		TEST(an_upgrade_waits_for_the_end_of_another_conversion),
 		TEST(released_while_the_upgrade_is_unanswered),
 		TEST(lost_while_the_upgrade_is_unanswered),
+		TEST(a_withdrawn_upgrade_that_was_granted_is_not_there),
+		TEST(an_upgrade_before_the_claim_is_answered),
 		TEST(a_downgrade_keeps_the_hold),
+		TEST(a_downgrade_that_took_too_long),
 		TEST(a_nested_downgrade_is_local),
 		TEST(a_writer_is_detached_under_a_new_name),
+		TEST(what_was_detached_is_not_buried),
 		TEST(a_reader_among_others_is_split_off),
 		TEST(an_unanswered_split_is_buried_and_done_under_another_name),
-		TEST(nothing_is_detached_beside_a_writer),
-		TEST(nothing_is_detached_beside_an_upgrade),
-		TEST(an_upgrade_does_not_vouch_for_what_is_being_detached),
 		TEST(one_is_adopted),
 		TEST(there_is_nothing_to_adopt),
 		TEST(an_adoption_that_took_too_long_is_no_acquisition),
-		TEST(a_fixed_lease_is_nobody_elses),
-		TEST(fixed_inside_renewed),
-		TEST(renewed_inside_fixed),
-		TEST(a_fixed_writer_inside_a_shorter_reader_lasts_to_its_own_end),
-		TEST(a_reader_inside_what_waits_for_it),
-		TEST(a_reader_inside_an_upgrade_that_is_unanswered),
-		TEST(renew_lengthens_a_fixed_lease),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

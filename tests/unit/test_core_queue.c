@@ -129,6 +129,26 @@ static void nobody_wants_it_any_more(void **state) {
 	expect_silence(bench);
 }
 
+static void wanted_again_counts_anew(void **state) {
+	struct bench *bench = bench_of(state);
+	struct deed *hold = hold_it(bench, 1, 'W');
+	struct deed *waiting[20];
+
+	for (int i = 0; i < 20; i++)
+		waiting[i] = take(bench, 2 + (uint64_t)i, 'W');
+	for (int i = 0; i < 20; i++) {
+		if (i == 0 || i == 10)
+			hear_wanted(bench, 1);
+		if (i == 9) {
+			pass_ms(bench, LEASE_MS / 3);
+			confirm(bench, expect(bench, OP_RENEW)); /* says that nobody waits */
+		}
+		ask(bench, WISH_RELEASE, hold);
+		assert_true(has(waiting[i]));
+		hold = waiting[i];
+	}
+}
+
 static void a_short_lease_is_renewed_before_it_is_passed_on(void **state) {
 	struct bench *bench = bench_of(state);
 	struct deed *first = new_deed(bench, 1, 'W');
@@ -389,6 +409,7 @@ int main(void) {
 		TEST(a_wanted_lock_is_passed_on_sixteen_times),
 		TEST(a_wanted_lock_is_passed_on_for_five_milliseconds),
 		TEST(nobody_wants_it_any_more),
+		TEST(wanted_again_counts_anew),
 		TEST(a_short_lease_is_renewed_before_it_is_passed_on),
 		TEST(a_renewal_that_does_not_help_is_not_repeated),
 		TEST(the_last_waiter_is_gone_before_the_renewal),
