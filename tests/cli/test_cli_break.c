@@ -61,8 +61,8 @@ static void test_the_victim_learns_who_and_why(void **state) {
 	(void)state;
 	unsigned long long before = token();
 	cli_start(&victim, &server,
-	        CLI_ARGS(
-	                "run", "demo", "sh", "-c", "trap 'echo stopping; exit 3' TERM; echo in; sleep 60 & wait"));
+	        CLI_ARGS("run", "demo", "sh", "-c",
+	                "trap 'echo stopping; exit 3' TERM; echo in; sleep 60 & wait"));
 	assert_true(cli_wait_out(&victim, "in\n", 10000));
 	look_queue(&next, &server, "demo", 1);
 	assert_int_equal(

@@ -194,7 +194,7 @@ static void shifts_replies_by_one(void **state) {
 	expect_number(context, 1);
 	expect_number(context, 2);
 	expect_number(context, 3);
-	assert_true(WAIT_UNTIL(executed() == 4, 1000));
+	assert_true(WAIT_UNTIL(executed() == 4, 10000));
 	redisFree(context);
 }
 
