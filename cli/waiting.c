@@ -23,9 +23,7 @@ void waiting_begin(struct waiting *waiting, bool quiet) {
 int64_t waiting_due_ms(const struct waiting *waiting) {
 	int64_t left_ms = waiting->due_ms - boot_ms();
 
-	if (waiting->quiet || left_ms > LOG_MS)
-		return LOG_MS;
-	return left_ms > 0 ? left_ms : 0;
+	return left_ms > LOG_MS ? LOG_MS : left_ms > 0 ? left_ms : 0;
 }
 
 /* How many of the queue come before this session; -1: it is not among those listed. */
@@ -90,9 +88,11 @@ void waiting_show(struct waiting *waiting, const struct session *session, const 
 	struct text text = { 0 };
 	char shown[SHOWN_MAX];
 
-	if (waiting->quiet || boot_ms() < waiting->due_ms)
+	if (boot_ms() < waiting->due_ms)
 		return;
 	waiting->due_ms = boot_ms() + (waiting->in_place ? IN_PLACE_MS : LOG_MS);
+	if (waiting->quiet)
+		return;
 	text_add(&text, "sneck: waiting for %s", quote_name(name, name_len, shown));
 	if (sneck_inspect(session->client, name, name_len, PARTIES, &info, NULL) == 0)
 		describe(&text, info, sneck_client_session(session->client));

@@ -299,7 +299,9 @@ static void on_upgrade(struct lock_core *core, struct lock_grant *grant, const s
 	case LOCK_UNKNOWN:
 		core->counters.resends++;
 		if (grant->conv == CONV_UP_QUEUED)
-			grant->beat_at_ns = now_ns;
+			grant->beat_at_ns = now_ns + (outcome->code ? RETRY_NS : 0);
+		else if (outcome->code)
+			grant->retry_at_ns = now_ns + RETRY_NS;
 		else
 			snecki_conv_send(core, grant, now_ns);
 		snecki_lease_arm(core, grant);
@@ -349,12 +351,13 @@ static void on_upgrade_cancel(struct lock_core *core, struct lock_grant *grant, 
         const struct lock_outcome *outcome, int64_t now_ns) {
 	if (grant->conv != CONV_UP_CANCEL)
 		return;
-	if (outcome->status == LOCK_UNKNOWN) {
+	if (outcome->status == LOCK_UNKNOWN)
 		core->counters.resends++;
+	if (outcome->status == LOCK_UNKNOWN && outcome->code == 0) {
 		snecki_conv_send(core, grant, now_ns);
 		return;
 	}
-	if (outcome->status == LOCK_FAILED) {
+	if (outcome->status == LOCK_UNKNOWN || outcome->status == LOCK_FAILED) {
 		grant->retry_at_ns = now_ns + RETRY_NS;
 		snecki_lease_arm(core, grant);
 		return;
@@ -445,7 +448,12 @@ static void on_downgrade(struct lock_core *core, struct lock_grant *grant, const
 		return;
 	case LOCK_UNKNOWN:
 		core->counters.resends++;
-		snecki_conv_send(core, grant, now_ns);
+		if (outcome->code == 0) {
+			snecki_conv_send(core, grant, now_ns);
+		} else {
+			grant->retry_at_ns = now_ns + RETRY_NS;
+			snecki_lease_arm(core, grant);
+		}
 		return;
 	case LOCK_FAILED: /* WRITE covers the readers meanwhile */
 		if (!outcome->retry && outcome->code != SNECK_ECONN)

@@ -190,7 +190,9 @@ static void on_ask(struct lock_core *core, struct lock_grant *grant, const struc
 		return;
 	case LOCK_UNKNOWN:
 		core->counters.resends++;
-		if (!snecki_grant_ask(core, grant)) {
+		/* An error that comes again at once, as often as it is asked for, must not keep the server
+		 * busy. */
+		if (outcome->code != 0 || !snecki_grant_ask(core, grant)) {
 			grant->retry_at_ns = now_ns + RETRY_NS;
 			snecki_lease_arm(core, grant);
 		}
@@ -270,7 +272,7 @@ static void on_claim(struct lock_core *core, struct lock_grant *grant, const str
 		snecki_lease_lose(core, grant, HOLD_BROKEN, now_ns);
 		return;
 	case LOCK_UNKNOWN:
-		grant->beat_at_ns = now_ns;
+		grant->beat_at_ns = now_ns + (outcome->code ? RETRY_NS : 0);
 		break;
 	case LOCK_FAILED:
 		grant->beat_at_ns = now_ns + RETRY_NS;
@@ -304,7 +306,7 @@ static void on_wait_beat(struct lock_core *core, struct lock_grant *grant, const
 		return;
 	case LOCK_UNKNOWN:
 		core->counters.resends++;
-		grant->beat_at_ns = now_ns;
+		grant->beat_at_ns = now_ns + (outcome->code ? RETRY_NS : 0);
 		snecki_lease_arm(core, grant);
 		return;
 	case LOCK_FAILED:
@@ -421,7 +423,10 @@ static void on_leave(struct lock_core *core, struct lock_grant *grant, const str
 	if (outcome->status == LOCK_UNKNOWN) {
 		grant->resent_leave = true;
 		core->counters.resends++;
-		snecki_grant_send_leave(core, grant, now_ns);
+		if (outcome->code != 0)
+			grant->retry_at_ns = now_ns + RETRY_NS;
+		else
+			snecki_grant_send_leave(core, grant, now_ns);
 		snecki_lease_arm(core, grant);
 		return;
 	}
