@@ -169,15 +169,11 @@ void snecki_conv_upgrade(struct lock_core *core, struct lock_wish *wish, int64_t
 }
 
 void snecki_core_upgrade(struct lock_core *core, struct lock_wish *wish, int64_t now_ns) {
+	snecki_core_run(core, now_ns);
 	struct lock_hold *hold = wish->hold;
 	struct lock_entry *entry = hold->entry;
-
-	snecki_wish_begin(core, wish, entry);
-	if (!snecki_hold_live(hold) || now_ns >= snecki_hold_valid_until(hold)) {
-		snecki_wish_finish(
-		        core, wish, hold->state == HOLD_BROKEN ? SNECK_EBROKEN : SNECK_ELOST, NULL);
+	if (!snecki_wish_begin_about(core, wish))
 		return;
-	}
 	if (hold->mode == 'W') {
 		snecki_wish_finish(core, wish, 0, NULL);
 		return;
@@ -212,12 +208,10 @@ void snecki_conv_try_finish(struct lock_core *core, struct lock_entry *entry, in
 		struct lock_wish *wish = grant->wish;
 		if (grant->conv != CONV_UP_LOCAL || !wish || snecki_others_hold(entry, wish->owner))
 			continue;
-		if (now_ns >= grant->valid_until_ns) /* the timer has not run yet */
-			snecki_lease_expire(core, grant, now_ns);
-		else if (wish->kind == WISH_UPGRADE && now_ns >= snecki_hold_valid_until(wish->hold))
-			snecki_hold_abandon(core, wish->hold, SNECK_ELOST, now_ns);
-		else
-			upgrade_done(core, grant, now_ns);
+		if (now_ns >= grant->valid_until_ns ||
+		        (wish->kind == WISH_UPGRADE && now_ns >= snecki_hold_valid_until(wish->hold)))
+			continue; /* its own timer is due as well, and ends it */
+		upgrade_done(core, grant, now_ns);
 	}
 }
 
@@ -267,10 +261,23 @@ static void upgrade_waits(struct lock_core *core, struct lock_grant *grant,
 	snecki_lease_arm(core, grant);
 }
 
+static void upgrade_failed(struct lock_core *core, struct lock_grant *grant,
+        const struct lock_outcome *outcome, const char *detail, int64_t now_ns) {
+	bool copies = snecki_grant_unaccounted(grant, grant->conv_attempt);
+
+	if (grant->conv == CONV_UP_QUEUED) {
+		grant->beat_at_ns = now_ns + RETRY_NS;
+	} else if (outcome->retry || (outcome->code == SNECK_ECONN && copies)) {
+		grant->retry_at_ns = now_ns + RETRY_NS;
+	} else {
+		upgrade_refused(core, grant, outcome->code, detail, now_ns);
+		return;
+	}
+	snecki_lease_arm(core, grant);
+}
+
 static void on_upgrade(struct lock_core *core, struct lock_grant *grant, const struct lock_call *call,
         const struct lock_outcome *outcome, const char *detail, int64_t sent_ns, int64_t now_ns) {
-	struct lock_entry *entry = grant->entry;
-
 	if (grant->conv != CONV_UP_ASKED && grant->conv != CONV_UP_QUEUED) {
 		grant->conv_won = grant->conv_won || outcome->status == LOCK_GRANTED;
 		return; /* given up: the cancel behind it settles it. Or a message was faster */
@@ -283,16 +290,12 @@ static void on_upgrade(struct lock_core *core, struct lock_grant *grant, const s
 		snecki_conv_granted(core, grant, now_ns);
 		return;
 	case LOCK_WAITING:
-		memcpy(entry->holder, outcome->holder, sizeof entry->holder);
-		entry->holder_mode = outcome->holder_mode;
-		entry->local_holder = false;
+		snecki_note_holder(grant->entry, outcome);
 		upgrade_waits(core, grant, outcome, sent_ns, now_ns);
 		return;
 	case LOCK_BUSY:
 	case LOCK_DEADLOCK:
-		memcpy(entry->holder, outcome->holder, sizeof entry->holder);
-		entry->holder_mode = outcome->holder_mode;
-		entry->local_holder = false;
+		snecki_note_holder(grant->entry, outcome);
 		upgrade_refused(core, grant, outcome->status == LOCK_BUSY ? SNECK_EBUSY : SNECK_EDEADLK,
 		        detail, now_ns);
 		return;
@@ -307,16 +310,7 @@ static void on_upgrade(struct lock_core *core, struct lock_grant *grant, const s
 		snecki_lease_arm(core, grant);
 		return;
 	case LOCK_FAILED:
-		if (grant->conv == CONV_UP_QUEUED) {
-			grant->beat_at_ns = now_ns + RETRY_NS;
-		} else if (outcome->retry || (outcome->code == SNECK_ECONN &&
-		                                     snecki_grant_unaccounted(grant, grant->conv_attempt))) {
-			grant->retry_at_ns = now_ns + RETRY_NS;
-		} else {
-			upgrade_refused(core, grant, outcome->code, detail, now_ns);
-			return;
-		}
-		snecki_lease_arm(core, grant);
+		upgrade_failed(core, grant, outcome, detail, now_ns);
 		return;
 	case LOCK_BROKEN:
 		if (outcome->deadline_ms > 0) { /* the wait alone: READ is still held */
@@ -400,15 +394,11 @@ void snecki_conv_downgrade(
 }
 
 void snecki_core_downgrade(struct lock_core *core, struct lock_wish *wish, int64_t now_ns) {
+	snecki_core_run(core, now_ns);
 	struct lock_hold *hold = wish->hold;
 	struct lock_entry *entry = hold->entry;
-
-	snecki_wish_begin(core, wish, entry);
-	if (!snecki_hold_live(hold) || now_ns >= snecki_hold_valid_until(hold)) {
-		snecki_wish_finish(
-		        core, wish, hold->state == HOLD_BROKEN ? SNECK_EBROKEN : SNECK_ELOST, NULL);
+	if (!snecki_wish_begin_about(core, wish))
 		return;
-	}
 	if (hold->mode == 'R') {
 		snecki_wish_finish(core, wish, 0, NULL);
 		return;
@@ -437,10 +427,6 @@ static void on_downgrade(struct lock_core *core, struct lock_grant *grant, const
 		grant->server_token = outcome->token;
 		snecki_grant_tell_siblings(grant, outcome->token);
 		snecki_lease_confirm(core, grant, outcome, call->op.lease_ms, sent_ns, now_ns);
-		if (now_ns >= grant->valid_until_ns) { /* the timer has not run yet */
-			snecki_lease_expire(core, grant, now_ns);
-			return;
-		}
 		LIST_EACH (h, &grant->holds)
 			LIST_ITEM(h, struct lock_hold, in_grant)->token = grant->token;
 		finish_wish(core, grant, 0, NULL);

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* The lock table: entries, wishes, and the events that concern all of them.
  *
- * Every event ends in snecki_pump(entry) and snecki_entry_settle(entry): the first lets the entry
+ * What the program asks for, answers and messages come after the timers that are due: a lease that is over
+ * is lost, even if the answer at hand would have lengthened it. Every event ends in snecki_pump(entry) and
+ * snecki_entry_settle(entry): the first lets the entry
  * make whatever progress the event allows, the second frees an entry of which nothing is left. An
  * entry must not be touched after it was settled. */
 #include "lock/private.h"
@@ -112,6 +114,17 @@ void snecki_wish_begin(struct lock_core *core, struct lock_wish *wish, struct lo
 		core->counters.waiters++;
 	if (wish->timed && snecki_heap_insert(&core->wish_timers, &wish->timer, wish->deadline_ns) < 0)
 		wish->timed = false; /* it still ends: with the grant, or by cancel */
+}
+
+/* A wish about a hold. False: the hold is no more, and the wish is done. */
+bool snecki_wish_begin_about(struct lock_core *core, struct lock_wish *wish) {
+	const struct lock_hold *hold = wish->hold;
+
+	snecki_wish_begin(core, wish, hold->entry);
+	if (hold->grant)
+		return true;
+	snecki_wish_finish(core, wish, hold->state == HOLD_BROKEN ? SNECK_EBROKEN : SNECK_ELOST, NULL);
+	return false;
 }
 
 static void count_result(struct lock_core *core, const struct lock_wish *wish) {

@@ -39,15 +39,11 @@ static const char *obstacle(const struct lock_hold *hold) {
 }
 
 void snecki_core_detach(struct lock_core *core, struct lock_wish *wish, int64_t now_ns) {
+	snecki_core_run(core, now_ns);
 	struct lock_hold *hold = wish->hold;
 	struct lock_grant *grant = hold->grant;
-
-	snecki_wish_begin(core, wish, hold->entry);
-	if (!snecki_hold_live(hold) || now_ns >= snecki_hold_valid_until(hold)) {
-		snecki_wish_finish(
-		        core, wish, hold->state == HOLD_BROKEN ? SNECK_EBROKEN : SNECK_ELOST, NULL);
+	if (!snecki_wish_begin_about(core, wish))
 		return;
-	}
 	const char *why_not = obstacle(hold);
 	if (why_not) {
 		snecki_wish_finish(core, wish, SNECK_EBUSY, why_not);

@@ -111,9 +111,7 @@ void snecki_lease_confirm(struct lock_core *core, struct lock_grant *grant,
 		grant->valid_until_ns = valid;
 	grant->confirmed_ns = sent_ns;
 	grant->server_deadline_ms = outcome->deadline_ms;
-	if (outcome->deadline_ms - outcome->server_us / 1000 >
-	        grant->longest_ms) /* adopted from a longer one */
-		grant->longest_ms = outcome->deadline_ms - outcome->server_us / 1000;
+
 	grant->claimed = true;
 	grant->last_code = 0;
 	if (grant->valid_until_ns > now_ns)

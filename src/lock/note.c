@@ -72,8 +72,8 @@ static void on_broken_note(struct lock_core *core, struct lock_grant *grant, boo
 }
 
 void snecki_core_note(struct lock_core *core, const struct lock_note *note, int64_t now_ns) {
+	snecki_core_run(core, now_ns);
 	struct map_node *node = snecki_map_find(&core->attempts, &note->attempt, sizeof note->attempt);
-
 	if (!node)
 		return;
 	struct attempt_ref *ref = MAP_ITEM(node, struct attempt_ref, node);

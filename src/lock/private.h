@@ -140,6 +140,7 @@ struct lock_entry *snecki_entry_get(struct lock_core *core, const void *name, si
 void snecki_entry_settle(
         struct lock_core *core, struct lock_entry *entry); /* frees it when nothing is left */
 void snecki_wish_begin(struct lock_core *core, struct lock_wish *wish, struct lock_entry *entry);
+bool snecki_wish_begin_about(struct lock_core *core, struct lock_wish *wish);
 void snecki_wish_finish(struct lock_core *core, struct lock_wish *wish, int code, const char *detail);
 void snecki_wish_refuse(struct lock_core *core, struct lock_wish *wish, int code); /* with the holder */
 
@@ -169,7 +170,8 @@ void snecki_grant_send_leave(struct lock_core *core, struct lock_grant *grant, i
 void snecki_grant_advance(struct lock_core *core, struct lock_entry *entry);
 size_t snecki_grant_own_list(struct lock_grant *asking, uint64_t owner, uint64_t *own);
 void snecki_grant_leave_longer(struct lock_core *core, struct lock_grant *grant, int64_t now_ns);
-void snecki_grant_tell_siblings(struct lock_grant *grant, uint64_t token); /* reply.c */
+void snecki_note_holder(struct lock_entry *entry, const struct lock_outcome *outcome); /* reply.c */
+void snecki_grant_tell_siblings(struct lock_grant *grant, uint64_t token);             /* reply.c */
 
 /* lease.c: how long, and what becomes of the holds */
 int64_t snecki_margin_ms(int64_t lease_ms);

@@ -371,8 +371,8 @@ void snecki_queue_again(
 
 void snecki_core_acquire(
         struct lock_core *core, const void *name, size_t name_len, struct lock_wish *wish, int64_t now_ns) {
+	snecki_core_run(core, now_ns);
 	struct lock_entry *entry = snecki_entry_get(core, name, name_len, true);
-
 	snecki_wish_begin(core, wish, entry);
 	if (!entry || core->closing) {
 		snecki_wish_finish(core, wish, entry ? SNECK_ECLOSED : SNECK_ENOMEM, NULL);
@@ -387,9 +387,8 @@ void snecki_core_acquire(
 
 void snecki_core_adopt(
         struct lock_core *core, const void *name, size_t name_len, struct lock_wish *wish, int64_t now_ns) {
+	snecki_core_run(core, now_ns);
 	struct lock_entry *entry = snecki_entry_get(core, name, name_len, true);
-
-	(void)now_ns;
 	snecki_wish_begin(core, wish, entry);
 	if (!entry || core->closing) {
 		snecki_wish_finish(core, wish, entry ? SNECK_ECLOSED : SNECK_ENOMEM, NULL);
@@ -513,41 +512,21 @@ void snecki_grant_settle(
 }
 
 void snecki_core_release(struct lock_core *core, struct lock_wish *wish, int64_t now_ns) {
+	snecki_core_run(core, now_ns);
 	struct lock_hold *hold = wish->hold;
 	struct lock_grant *grant = hold->grant;
 	struct lock_entry *entry = hold->entry;
-
-	snecki_wish_begin(core, wish, entry);
-	if (grant && now_ns >= snecki_hold_valid_until(hold) &&
-	        snecki_hold_valid_until(hold) == grant->valid_until_ns)
-		snecki_lease_expire(core, grant, now_ns); /* the timer has not run yet */
-	if (!hold->grant) {
-		snecki_wish_finish(
-		        core, wish, hold->state == HOLD_BROKEN ? SNECK_EBROKEN : SNECK_ELOST, NULL);
-	} else {
-		bool late = now_ns >= snecki_hold_valid_until(hold);
-		snecki_hold_abandon(core, hold, SNECK_ECANCELED, now_ns);
-		snecki_hold_detach(core, hold);
-		if (late) { /* a fixed hold inside a longer one: its own time is over */
-			snecki_grant_settle(core, grant, NULL, now_ns);
-			snecki_wish_finish(core, wish, SNECK_ELOST, NULL);
-		} else {
-			snecki_grant_settle(core, grant, wish, now_ns);
-		}
-	}
-	if (entry) {
-		snecki_pump(core, entry, now_ns);
-		snecki_entry_settle(core, entry);
-	}
+	if (!snecki_wish_begin_about(core, wish))
+		return;
+	snecki_hold_abandon(core, hold, SNECK_ECANCELED, now_ns);
+	snecki_hold_detach(core, hold);
+	snecki_grant_settle(core, grant, wish, now_ns);
+	snecki_pump(core, entry, now_ns);
+	snecki_entry_settle(core, entry);
 }
 
 void snecki_core_renew(struct lock_core *core, struct lock_wish *wish, int64_t now_ns) {
-	struct lock_hold *hold = wish->hold;
-
-	snecki_wish_begin(core, wish, hold->entry);
-	if (!snecki_hold_live(hold) || now_ns >= snecki_hold_valid_until(hold))
-		snecki_wish_finish(
-		        core, wish, hold->state == HOLD_BROKEN ? SNECK_EBROKEN : SNECK_ELOST, NULL);
-	else
-		snecki_lease_renew(core, hold->grant, wish, wish->lease_ms);
+	snecki_core_run(core, now_ns);
+	if (snecki_wish_begin_about(core, wish))
+		snecki_lease_renew(core, wish->hold->grant, wish, wish->lease_ms);
 }

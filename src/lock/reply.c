@@ -19,7 +19,7 @@ static void note_refusal(struct lock_grant *grant, int code, const char *detail)
 	grant->detail[len] = '\0';
 }
 
-static void note_holder(struct lock_entry *entry, const struct lock_outcome *outcome) {
+void snecki_note_holder(struct lock_entry *entry, const struct lock_outcome *outcome) {
 	entry->local_holder = false;
 	memcpy(entry->holder, outcome->holder, sizeof entry->holder);
 	entry->holder_mode = outcome->holder_mode;
@@ -72,8 +72,8 @@ static void ask_anew(struct lock_core *core, struct lock_grant *grant, int64_t n
 static bool too_late_here(const struct lock_grant *grant, int64_t now_ns) {
 	bool conflict = false, holds = false;
 
-	if (!grant->wish)
-		return false;
+	if (!grant->wish || !grant->beside)
+		return false; /* what the server decides by itself is newer than what we believe */
 	LIST_EACH (g, &grant->entry->grants)
 		LIST_EACH (h, &LIST_ITEM(g, struct lock_grant, in_entry)->holds) {
 			const struct lock_hold *hold = LIST_ITEM(h, struct lock_hold, in_grant);
@@ -128,7 +128,7 @@ static void now_waiting(struct lock_core *core, struct lock_grant *grant, const 
 	grant->last_code = 0;
 	grant->token_seen = outcome->token;
 	grant->beat_valid_ns = sent_ns + (wait_ms - snecki_margin_ms(wait_ms)) * NS_PER_MS;
-	note_holder(grant->entry, outcome);
+	snecki_note_holder(grant->entry, outcome);
 	if (grant->wish)
 		grant->wish->answered = true;
 	else
@@ -178,7 +178,7 @@ static void on_ask(struct lock_core *core, struct lock_grant *grant, const struc
 		return;
 	case LOCK_BUSY:
 	case LOCK_DEADLOCK:
-		note_holder(grant->entry, outcome);
+		snecki_note_holder(grant->entry, outcome);
 		if (grant->wish)
 			snecki_wish_refuse(core, grant->wish, SNECK_EBUSY);
 		else
@@ -247,10 +247,11 @@ static bool token_fits(
 		grant->server_token = outcome->token;
 		return true;
 	}
-	if (outcome->token != expected)
+	/* A number that was used here may have been reported by a request whose answer was lost. */
+	if (outcome->token != expected && (outcome->token < expected || outcome->token > grant->token))
 		return false;
-	grant->server_token = expected;
-	snecki_grant_tell_siblings(grant, expected);
+	grant->server_token = outcome->token;
+	snecki_grant_tell_siblings(grant, outcome->token);
 	return true;
 }
 
@@ -370,8 +371,7 @@ static void renew_confirmed(struct lock_core *core, struct lock_grant *grant, co
 		if (until > hold->fixed_until_ns)
 			hold->fixed_until_ns = until;
 	}
-	bool late = now_ns >= snecki_hold_valid_until(hold); /* the timer has not run yet */
-	snecki_wish_finish(core, ticket, late ? SNECK_ELOST : 0, NULL);
+	snecki_wish_finish(core, ticket, 0, NULL);
 }
 
 static void on_renew(struct lock_core *core, struct lock_grant *grant, struct lock_call *call,
@@ -497,9 +497,9 @@ static void dispatch(struct lock_core *core, struct lock_grant *grant, struct lo
 
 void snecki_core_reply(struct lock_core *core, struct lock_call *call, const struct lock_outcome *outcome,
         const char *detail, int64_t sent_ns, int64_t now_ns) {
+	snecki_core_run(core, now_ns);
 	struct lock_entry *entry = call->entry;
 	struct lock_grant *grant = call->grant;
-
 	core->calls_n--;
 	entry->calls--;
 	snecki_list_remove(&call->node);
@@ -513,6 +513,8 @@ void snecki_core_reply(struct lock_core *core, struct lock_call *call, const str
 		snecki_grant_bury(grant, call->op.attempt);
 	if (grant && outcome->status == LOCK_UNKNOWN)
 		grant->may_be_late = true;
+	if (grant && outcome->deadline_ms - outcome->server_us / 1000 > grant->longest_ms)
+		grant->longest_ms = outcome->deadline_ms - outcome->server_us / 1000; /* adopted */
 	if (grant && grant->state == GRANT_LEAVING && outcome->status != LOCK_FAILED)
 		snecki_grant_leave_longer(core, grant, now_ns); /* it may have run only just now */
 	snecki_lease_clock(core, outcome, sent_ns, now_ns);

@@ -209,6 +209,17 @@ static void answer_absent(struct run *run, uint64_t a, uint64_t b) {
 	answer(run, broken ? LOCK_BROKEN : LOCK_GONE, 0);
 }
 
+/* An upgrade was ended while it waited; the read hold goes on. */
+static bool answer_broken_wait(struct run *run) {
+	int reader = run->op->old ? find_holder(run->lock, run->session, run->op->old) : -1;
+
+	if (!sim_is_broken(run->lock, run->session, run->op->attempt) || reader < 0 ||
+	        run->lock->holders[reader].deadline_ms <= run->now)
+		return false;
+	answer(run, LOCK_BROKEN, run->lock->holders[reader].deadline_ms);
+	return true;
+}
+
 /* The attempt holds already: its lease begins anew, unless it is over. */
 static void claim(struct run *run, size_t at) {
 	struct sim_holder *holder = &run->lock->holders[at];
@@ -335,7 +346,8 @@ static void run_beat(struct run *run) {
 		refresh(run, (size_t)at);
 	} else {
 		advance(run);
-		answer_absent(run, run->op->attempt, run->op->old);
+		if (!answer_broken_wait(run))
+			answer_absent(run, run->op->attempt, run->op->old);
 	}
 }
 
@@ -415,6 +427,8 @@ static void run_upgrade(struct run *run) {
 	           lock->holders[at].mode != 'R' || lock->holders[at].deadline_ms <= run->now) {
 		advance(run);
 		answer_absent(run, run->op->attempt, run->op->old);
+	} else if (answer_broken_wait(run)) {
+		return;
 	} else if ((at = find_waiter(lock, run->session, run->op->attempt)) >= 0) {
 		refresh(run, (size_t)at);
 	} else {
@@ -558,18 +572,31 @@ void sim_server_run(struct sim_lock *lock, int session, const struct lock_op *op
 	ret->server_us = now_us;
 }
 
+static void leave_notice(
+        struct sim_lock *lock, int session, uint64_t attempt, int64_t now_us, struct sim_notes *notes) {
+	struct lock_note note = { .kind = LOCK_NOTE_BROKEN, .attempt = attempt };
+
+	assert(lock->graves_n < SIM_GRAVES);
+	lock->graves[lock->graves_n++] =
+	        (struct sim_grave){ session, attempt, now_us / 1000 + SIM_BURY_MS, true };
+	add_note(notes, session, &note);
+}
+
+void sim_server_break_wait(struct sim_lock *lock, size_t at, int64_t now_us, struct sim_notes *notes) {
+	struct sim_waiter waiter = lock->waiters[at];
+
+	remove_waiter(lock, at);
+	leave_notice(lock, waiter.session, waiter.attempt, now_us, notes);
+}
+
 void sim_server_break(struct sim_lock *lock, size_t at, int64_t now_us, struct sim_notes *notes) {
 	struct sim_holder holder = lock->holders[at];
-	struct lock_note note = { .kind = LOCK_NOTE_BROKEN, .attempt = holder.attempt };
 	uint64_t floor = (uint64_t)holder.deadline_ms * 1000;
 
 	remove_holder(lock, at, now_us);
 	if (holder.mode == 'W' && lock->token < floor) /* a writer may have used numbers up to here */
 		lock->token = floor;
-	assert(lock->graves_n < SIM_GRAVES);
-	lock->graves[lock->graves_n++] =
-	        (struct sim_grave){ holder.session, holder.attempt, now_us / 1000 + SIM_BURY_MS, true };
-	add_note(notes, holder.session, &note);
+	leave_notice(lock, holder.session, holder.attempt, now_us, notes);
 }
 
 /* ---- Ids ----------------------------------------------------------------------------------------*/

@@ -60,8 +60,9 @@ struct sim_notes {
 /* Runs `op` of `session`. `budget`: entries that one run may grant or remove. Notes are appended. */
 void sim_server_run(struct sim_lock *lock, int session, const struct lock_op *op, int budget, int64_t now_us,
         struct lock_outcome *ret, struct sim_notes *notes);
-/* An operator ends a hold. */
+/* An operator ends a hold, or a wait. */
 void sim_server_break(struct sim_lock *lock, size_t holder, int64_t now_us, struct sim_notes *notes);
+void sim_server_break_wait(struct sim_lock *lock, size_t waiter, int64_t now_us, struct sim_notes *notes);
 
 bool sim_is_broken(const struct sim_lock *lock, int session, uint64_t attempt);
 const struct sim_holder *sim_find_holder(const struct sim_lock *lock, int session, uint64_t attempt);

@@ -307,6 +307,15 @@ static bool refuse(struct world *world, struct transit *transit) {
 	return true;
 }
 
+/* An answer that cannot be understood, or an error after which nobody knows whether it ran. */
+static void garble(struct world *world, struct transit *transit) {
+	if (world->quiet || transit->unknown_script || !world_chance(world, world->refusals / 3))
+		return;
+	memset(&transit->outcome, 0, sizeof transit->outcome);
+	transit->outcome.status = LOCK_UNKNOWN;
+	transit->outcome.code = SNECK_ESERVER;
+}
+
 bool session_execute(struct session *session) {
 	struct world *world = session->world;
 	struct sim_notes notes = { 0 };
@@ -319,6 +328,7 @@ bool session_execute(struct session *session) {
 		if (!forget(world, transit) && !refuse(world, transit))
 			sim_server_run(&world->locks[transit->lock], session->id, &transit->op, world->budget,
 			        world_server_us(world), &transit->outcome, &notes);
+		garble(world, transit);
 		transit->answered = true;
 		world_trace(world, "server runs %s %c%" PRIu64 " of s%d: %s", op_names[transit->op.kind],
 		        transit->op.mode ? transit->op.mode : '-', transit->op.attempt, session->id,
@@ -379,7 +389,18 @@ void world_break(struct world *world) {
 	struct sim_lock *lock = &world->locks[world_below(world, WORLD_LOCKS)];
 	struct sim_notes notes = { 0 };
 
-	if (!world->breaks_holds || lock->holders_n == 0)
+	if (!world->breaks_holds)
+		return;
+	if (lock->waiters_n && world_chance(world, 400)) {
+		size_t victim = (size_t)world_below(world, (int)lock->waiters_n);
+		world_trace(world, "an operator breaks the wait %" PRIu64 " of s%d",
+		        lock->waiters[victim].attempt, lock->waiters[victim].session);
+		sim_server_break_wait(lock, victim, world_server_us(world), &notes);
+		take_notes(world, &notes);
+		world_settle(world);
+		return;
+	}
+	if (lock->holders_n == 0)
 		return;
 	size_t at = (size_t)world_below(world, (int)lock->holders_n);
 	world_trace(world, "an operator breaks %c%" PRIu64 " of s%d", lock->holders[at].mode,

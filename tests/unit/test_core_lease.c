@@ -113,6 +113,35 @@ static void another_number_means_another_hold(void **state) {
 	assert_int_equal(hold->told, HOLD_LOST);
 }
 
+static struct deed *take_briefly(struct bench *bench, uint64_t owner) {
+	struct deed *deed = new_deed(bench, owner, 'W');
+
+	deed->wish.lease_ms = BENCH_WAIT_LEASE_MS;
+	begin(bench, deed);
+	return deed;
+}
+
+static void a_number_of_ours_is_reported_by_an_unanswered_renewal(void **state) {
+	struct bench *bench = bench_of(state);
+	struct deed *first = take_briefly(bench, 1);
+	struct deed *second = take_briefly(bench, 2);
+
+	queue_up(bench, expect(bench, OP_ACQUIRE));
+	hear_grant(bench, 1);
+	struct lock_call *claim = expect(bench, OP_BEAT);
+	ask(bench, WISH_RELEASE, first); /* passed on: the server has not heard of the next number */
+	pass_ms(bench, BENCH_WAIT_LEASE_MS / 3);
+	struct lock_call *renew = expect(bench, OP_RENEW);
+	assert_int_equal(renew->op.last_token, second->hold.token);
+	answer(bench, claim, LOCK_UNKNOWN);
+	pass_ms(bench, 0);
+	answer(bench, renew, LOCK_UNKNOWN); /* it ran */
+	bench->token = second->hold.token;
+	confirm(bench, expect(bench, OP_BEAT));
+	assert_true(has(second));
+	assert_int_equal(second->states, 0);
+}
+
 static void the_servers_clock_runs_ahead(void **state) {
 	struct bench *bench = bench_of(state);
 	struct deed *hold = hold_it(bench, 1, 'W');
@@ -439,6 +468,7 @@ int main(void) {
 		TEST(the_server_says_that_it_is_gone),
 		TEST(the_operator_ended_it),
 		TEST(another_number_means_another_hold),
+		TEST(a_number_of_ours_is_reported_by_an_unanswered_renewal),
 		TEST(the_servers_clock_runs_ahead),
 		TEST(a_lease_that_is_over_is_given_back_and_asked_for_again),
 		TEST(at_most_256_renewals_are_under_way),
