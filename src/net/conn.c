@@ -46,7 +46,7 @@ enum {
 void snecki_parker_init(struct parker *parker) {
 	atomic_init(&parker->state, 0);
 	atomic_init(&parker->conn, NULL);
-	parker->inflight = 0;
+	atomic_init(&parker->inflight, 0);
 }
 
 void snecki_parker_done(struct parker *parker) {
@@ -121,6 +121,14 @@ int64_t snecki_conn_silence_ns(const struct conn *conn) {
 	return snecki_after_ms(since, conn->config.command_ms);
 }
 
+void snecki_conn_unlock(struct conn *conn) {
+	_Atomic uint32_t *word = conn->to_wake;
+	conn->to_wake = NULL;
+	pthread_mutex_unlock(&conn->mutex);
+	if (word)
+		futex_wake(word);
+}
+
 /* Locked. Hand the role to this parker if its thread is parked. */
 static bool hand_role(struct conn *conn, struct parker *parker) {
 	uint32_t state = atomic_load(&parker->state);
@@ -129,7 +137,7 @@ static bool hand_role(struct conn *conn, struct parker *parker) {
 			return false;
 	} while (!atomic_compare_exchange_weak(&parker->state, &state, state | PARKER_LEAD));
 	conn->role = ROLE_LEADER;
-	futex_wake(&parker->state);
+	conn->to_wake = &parker->state;
 	return true;
 }
 
@@ -265,7 +273,7 @@ void snecki_conn_submit(struct conn *conn, struct req *req) {
 			hand_role(conn, parker);
 	}
 	snecki_conn_flush(conn, false);
-	pthread_mutex_unlock(&conn->mutex);
+	snecki_conn_unlock(conn);
 }
 
 bool snecki_conn_orphan(struct conn *conn, struct req *req) {
@@ -278,12 +286,14 @@ bool snecki_conn_orphan(struct conn *conn, struct req *req) {
 			conn->orphan_n++;
 		snecki_conn_assign(conn, false);
 	}
-	pthread_mutex_unlock(&conn->mutex);
+	snecki_conn_unlock(conn);
 	return in_line;
 }
 
 void snecki_conn_orphan_all(struct conn *conn, struct parker *parker) {
 	struct list *lines[] = { &conn->queued, &conn->inflight };
+	if (atomic_load(&parker->inflight) == 0)
+		return; /* as nearly always: everything has been answered */
 	pthread_mutex_lock(&conn->mutex);
 	for (size_t i = 0; i < 2 && parker->inflight; i++) {
 		LIST_EACH (node, lines[i]) {
@@ -297,7 +307,7 @@ void snecki_conn_orphan_all(struct conn *conn, struct parker *parker) {
 		}
 	}
 	snecki_conn_assign(conn, false);
-	pthread_mutex_unlock(&conn->mutex);
+	snecki_conn_unlock(conn);
 }
 
 bool snecki_conn_withdraw(struct conn *conn, struct req *req) {
@@ -434,7 +444,11 @@ static short lead_poll(struct conn *conn, struct parker *parker, short events, i
 
 /* The caller has the role. Read for everybody until the parker is ready, has nothing in flight any
  * more, its deadline has passed, or the connection is broken; then pass the role on. */
-static void lead(struct conn *conn, struct parker *parker, int64_t deadline_ns) {
+static void lead(struct conn *conn, struct parker *parker, int64_t deadline_ns, bool handed) {
+	/* Waking up took longer than the server needs for an answer. */
+	if (handed)
+		while (snecki_conn_read(conn))
+			;
 	for (;;) {
 		pthread_mutex_lock(&conn->mutex);
 		snecki_conn_flush(conn, true);
@@ -465,7 +479,7 @@ static void lead(struct conn *conn, struct parker *parker, int64_t deadline_ns) 
 	pthread_mutex_lock(&conn->mutex);
 	conn->role = ROLE_NONE;
 	snecki_conn_assign(conn, false);
-	pthread_mutex_unlock(&conn->mutex);
+	snecki_conn_unlock(conn);
 }
 
 /* Wait as a follower. Locked on entry, not on return. True: the role has been handed over. */
@@ -484,13 +498,12 @@ bool snecki_conn_park(struct conn *conn, struct parker *parker, int64_t deadline
 	atomic_store(&parker->conn, conn);
 	while (!parker_ready(parker)) {
 		pthread_mutex_lock(&conn->mutex);
-		bool leads = take_role(conn, parker);
-		if (leads)
+		bool took = take_role(conn, parker);
+		if (took)
 			pthread_mutex_unlock(&conn->mutex);
-		else
-			leads = follow(conn, parker, deadline_ns);
-		if (leads)
-			lead(conn, parker, deadline_ns);
+		bool handed = !took && follow(conn, parker, deadline_ns);
+		if (took || handed)
+			lead(conn, parker, deadline_ns, handed);
 		if (snecki_now_ns() >= deadline_ns)
 			return parker_ready(parker);
 	}

@@ -40,7 +40,8 @@ struct conn;
 struct parker {
 	_Atomic uint32_t state;      /* PARKER_… */
 	_Atomic(struct conn *) conn; /* the connection it waits at */
-	unsigned inflight;           /* under the connection's mutex: its requests that are unanswered */
+	_Atomic unsigned
+	        inflight; /* its requests that are unanswered; changes under the connection's mutex */
 };
 enum {
 	PARKER_READY = 1,  /* what it waited for has come */

@@ -185,7 +185,7 @@ static void come_up(struct conn *conn, int64_t now_ns) {
 	}
 	snecki_conn_flush(conn, true);
 	snecki_conn_assign(conn, true);
-	pthread_mutex_unlock(&conn->mutex);
+	snecki_conn_unlock(conn);
 	struct sneck_error why;
 	snecki_err(&why, SNECK_ENOMEM, "out of memory for a request");
 	complete_list(&failed, 0, &why);
@@ -334,7 +334,7 @@ static void run_up(struct conn *conn, short revents, int64_t now_ns) {
 	conn->role = ROLE_NONE;
 	snecki_conn_flush(conn, true);
 	snecki_conn_assign(conn, true);
-	pthread_mutex_unlock(&conn->mutex);
+	snecki_conn_unlock(conn);
 }
 
 static enum conn_state state_of(struct conn *conn) {

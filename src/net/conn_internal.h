@@ -55,8 +55,9 @@ struct conn {
 	uint64_t offered; /* of these, moved to `wr` */
 	uint64_t written; /* of these, taken by the kernel */
 
-	int64_t heard_ns; /* when the last byte arrived */
-	int64_t up_ns;    /* when the connection came up */
+	_Atomic uint32_t *to_wake; /* a parker that has been handed the role; woken when the mutex is free */
+	int64_t heard_ns;          /* when the last byte arrived */
+	int64_t up_ns;             /* when the connection came up */
 	int64_t next_attempt_ns;
 	struct backoff backoff; /* background only */
 	struct sneck_error why; /* why it is BROKEN */
@@ -70,6 +71,8 @@ bool snecki_conn_enlist(struct conn *conn, struct req *req, int64_t now_ns);
 /* Locked. Nobody reads: find a parked thread that shall, else tell the background thread if there is
  * anything for it to read. */
 void snecki_conn_assign(struct conn *conn, bool from_background);
+/* Locked. Unlocks, and wakes whoever was handed the role. */
+void snecki_conn_unlock(struct conn *conn);
 /* Locked. The connection is unusable; the background thread takes it down. */
 void snecki_conn_mark_broken(struct conn *conn, const struct sneck_error *why);
 /* Locked. */
