@@ -189,6 +189,12 @@ static void on_ask(struct lock_core *core, struct lock_grant *grant, const struc
 		ask_failed(core, grant, outcome, detail, now_ns);
 		return;
 	case LOCK_UNKNOWN:
+		if (outcome->code ==
+		        SNECK_EACCES) { /* a right is missing inside the script: it stays missing */
+			snecki_queue_fail(core, grant, outcome->code, detail);
+			end_grant(core, grant, now_ns);
+			return;
+		}
 		core->counters.resends++;
 		/* An error that comes again at once, as often as it is asked for, must not keep the server
 		 * busy. */

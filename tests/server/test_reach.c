@@ -153,6 +153,28 @@ static void somebody_who_speaks_something_else(void **state) {
 	sneck_close(client);
 }
 
+/* A right that is missing only inside the scripts: said at once, and not asked for again and again. */
+static void a_right_inside_the_scripts(void **state) {
+	(void)state;
+	struct test_server guarded;
+	assert_int_equal(test_server_start(&guarded, NULL), 0);
+	test_redis_ok(&guarded, "ACL SETUSER weak on >%s ~* &* +@all -zadd", SECRET);
+	sneck_client_options options = SNECK_CLIENT_OPTIONS_INIT;
+	options.user = "weak";
+	options.password = SECRET;
+	sneck_error error;
+	sneck_client *client = NULL;
+	assert_result(0, sneck_open(guarded.url, &options, &client, &error), &error);
+	sneck_acquire_options waiting = test_waiting(SNECK_WAIT_FOREVER);
+	sneck_hold *hold = NULL;
+	assert_result(
+	        SNECK_EACCES, sneck_acquire(client, "door", SNECK_WRITE, &waiting, &hold, &error), &error);
+	assert_null(hold);
+	assert_true(test_stats(client).commands <= 20);
+	sneck_close(client);
+	test_server_stop(&guarded);
+}
+
 static void passwords(void **state) {
 	(void)state;
 	struct test_server guarded;
@@ -238,6 +260,7 @@ int main(void) {
 		TEST(somebody_who_says_nothing),
 		TEST(somebody_who_speaks_something_else),
 		TEST(passwords),
+		TEST(a_right_inside_the_scripts),
 		TEST(other_databases_are_other_places),
 		TEST(keys_that_are_no_locks),
 	};
