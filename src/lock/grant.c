@@ -299,6 +299,7 @@ void snecki_grant_send_leave(struct lock_core *core, struct lock_grant *grant, i
 
 	if (!call) {
 		grant->retry_at_ns = now_ns + RETRY_NS;
+		snecki_lease_arm(core, grant);
 		return;
 	}
 	call->op.bury_n = grant->bury_n;

@@ -19,7 +19,7 @@ static const char *const lock_names[WORLD_LOCKS] = { "a", "b" };
 /* ---- Handles and wishes -------------------------------------------------------------------------*/
 
 static struct handle *new_handle(struct session *session, int lock_index) {
-	struct handle *handle = calloc(1, sizeof *handle);
+	struct handle *handle = sim_new(sizeof *handle);
 
 	handle->session = session;
 	handle->lock_index = lock_index;
@@ -37,7 +37,7 @@ static void free_handle(struct handle *handle) {
 }
 
 static struct wish *new_wish(struct session *session, enum wish_kind kind, struct handle *handle) {
-	struct wish *wish = calloc(1, sizeof *wish);
+	struct wish *wish = sim_new(sizeof *wish);
 
 	memset(&wish->wish, 0xa5, sizeof wish->wish); /* whatever the core needs it must set itself */
 	wish->wish.kind = kind;
@@ -63,6 +63,8 @@ static bool code_fits(const struct wish *wish) {
 	case SNECK_ELOST:
 	case SNECK_EBROKEN:
 		return true;
+	case SNECK_ENOMEM:
+		return wish->session->world->starved > 0;
 	case SNECK_ESERVER:
 	case SNECK_EACCES:
 		return wish->session->world->refusals > 0 || wish->session->world->forgets > 0;

@@ -76,6 +76,27 @@ int64_t world_from_server_ms(int64_t server_ms) {
 	return (server_ms * 1000 - WORLD_EPOCH_US) * 1000;
 }
 
+/* ---- Memory -------------------------------------------------------------------------------------*/
+
+void *__real_calloc(size_t n, size_t size);
+
+static struct world *starving; /* the one world whose cores are short of memory, or NULL */
+
+void *__wrap_calloc(size_t n, size_t size) {
+	if (starving && starving->inside_core && !starving->quiet &&
+	        world_chance(starving, starving->starved))
+		return NULL;
+	return __real_calloc(n, size);
+}
+
+void *sim_new(size_t size) {
+	void *new = __real_calloc(1, size);
+
+	if (!new)
+		abort();
+	return new;
+}
+
 /* ---- Hooks --------------------------------------------------------------------------------------*/
 
 static void fail_transit(struct transit *transit) {
@@ -97,7 +118,7 @@ void session_write(struct session *session) {
 static void on_send(void *ctx, struct lock_call *call, const char *name, size_t name_len) {
 	struct session *session = ctx;
 	struct world *world = session->world;
-	struct transit *transit = calloc(1, sizeof *transit);
+	struct transit *transit = sim_new(sizeof *transit);
 
 	if (name_len != 1)
 		world_fail(world, "a name of %zu bytes", name_len);
@@ -185,7 +206,7 @@ static void leave_stragglers(struct session *session) {
 		goes_on = goes_on && world_chance(world, 600);
 		if (!goes_on)
 			return;
-		struct straggler *straggler = calloc(1, sizeof *straggler);
+		struct straggler *straggler = sim_new(sizeof *straggler);
 		straggler->session = session->id;
 		straggler->lock = transit->lock;
 		straggler->op = transit->op;
@@ -471,6 +492,8 @@ void world_open(struct world *world, uint64_t seed, bool trace) {
 	world->budget = world_chance(world, 200) ? 1 + world_below(world, 3) : 64;
 	world->loss = world_chance(world, 300) ? 0 : 5 + world_below(world, 60);
 	world->forgets = world_chance(world, 150) ? 20 + world_below(world, 200) : 0;
+	world->starved = world_chance(world, 60) ? 1 + world_below(world, 60) : 0;
+	starving = world->starved ? world : NULL;
 	world->refusals = world_chance(world, 200) ? world_below(world, 150) : 0;
 	world->breaks_holds = world_chance(world, 100);
 	world->busy = 100 + world_below(world, 300);

@@ -107,6 +107,7 @@ struct world {
 	int busy;          /* of 1000 steps, how many are the programs' */
 	int loss;          /* of 1000 steps, how many break a connection */
 	int forgets;       /* of 1000 requests, how many find that the server has forgotten the script */
+	int starved;       /* of 1000 allocations of a core, how many fail */
 	int refusals;      /* of 1000 requests, how many the server refuses to run */
 	bool breaks_holds; /* an operator does */
 	int budget;
@@ -150,6 +151,10 @@ void world_straggle(struct world *world, bool lose); /* one straggler arrives, o
 void world_break(struct world *world);               /* an operator ends some hold */
 void world_note(struct world *world, bool lose, bool twice);
 void world_settle(struct world *world); /* after every event */
+
+/* Calls of calloc from inside a core end here; sim_new is for the world's own. */
+void *__wrap_calloc(size_t n, size_t size);
+void *sim_new(size_t size);
 
 /* sim_program.c */
 void program_step(struct session *session);
