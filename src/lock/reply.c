@@ -266,6 +266,8 @@ static void on_claim(struct lock_core *core, struct lock_grant *grant, const str
 	switch (outcome->status) {
 	case LOCK_GRANTED:
 		if (!token_fits(grant, call, outcome)) {
+			if (!snecki_grant_named(grant))
+				break; /* the number is that of its conversion */
 			snecki_lease_lose(core, grant, HOLD_LOST, now_ns);
 			return;
 		}
