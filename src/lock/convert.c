@@ -286,7 +286,7 @@ static void on_upgrade(struct lock_core *core, struct lock_grant *grant, const s
 	case LOCK_GRANTED:
 		grant->token = outcome->token;
 		grant->server_token = outcome->token;
-		snecki_lease_confirm(core, grant, outcome, call->op.lease_ms, sent_ns, now_ns);
+		snecki_lease_converted(core, grant, outcome, call->op.lease_ms, sent_ns, now_ns);
 		snecki_conv_granted(core, grant, now_ns);
 		return;
 	case LOCK_WAITING:
@@ -426,7 +426,7 @@ static void on_downgrade(struct lock_core *core, struct lock_grant *grant, const
 		grant->token = outcome->token;
 		grant->server_token = outcome->token;
 		snecki_grant_tell_siblings(grant, outcome->token);
-		snecki_lease_confirm(core, grant, outcome, call->op.lease_ms, sent_ns, now_ns);
+		snecki_lease_converted(core, grant, outcome, call->op.lease_ms, sent_ns, now_ns);
 		LIST_EACH (h, &grant->holds)
 			LIST_ITEM(h, struct lock_hold, in_grant)->token = grant->token;
 		finish_wish(core, grant, 0, NULL);

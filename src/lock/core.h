@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* The lock core: the lock table of one session, as a pure state machine.
  *
- * Events and the time go in (the functions below, each with `now_ns`), actions come out through
- * the function table `lock_hooks`. No socket, no clock, no thread, no lock: the caller serializes
- * all calls and carries the actions out. Hooks must not call back into the core.
+ * Events and the time go in (the functions below, each with `now_ns`; each event first runs the timers
+ * that are due), actions come out through the function table `lock_hooks`. No socket, no clock, no thread, no
+ * lock: the caller serializes all calls and carries the actions out. Hooks must not call back into the core.
  *
  * Terms
  *   entry   one lock name of which this session holds or wants something
@@ -145,7 +145,8 @@ void snecki_core_adopt(
         struct lock_core *core, const void *name, size_t name_len, struct lock_wish *wish, int64_t now_ns);
 void snecki_core_upgrade(struct lock_core *core, struct lock_wish *wish, int64_t now_ns);
 void snecki_core_downgrade(struct lock_core *core, struct lock_wish *wish, int64_t now_ns);
-/* The hold is gone from the core when this returns, whatever becomes of the wish. */
+/* The hold is gone from the core when this returns, whatever becomes of the wish. Other wishes about it
+ * that are not done (an upgrade, a renewal) end with SNECK_ECANCELED. */
 void snecki_core_release(struct lock_core *core, struct lock_wish *wish, int64_t now_ns);
 void snecki_core_renew(struct lock_core *core, struct lock_wish *wish, int64_t now_ns);
 void snecki_core_detach(struct lock_core *core, struct lock_wish *wish, int64_t now_ns);

@@ -76,7 +76,7 @@ static void detached_for_nobody(struct lock_core *core, struct lock_grant *grant
 		abandon_split(core, grant, now_ns);
 	} else {
 		snecki_grant_rename(core, grant);
-		snecki_lease_confirm(core, grant, outcome, call->op.lease_ms, sent_ns, now_ns);
+		snecki_lease_converted(core, grant, outcome, call->op.lease_ms, sent_ns, now_ns);
 	}
 	snecki_conv_over(core, grant, now_ns);
 }

@@ -73,6 +73,7 @@ void snecki_grant_drop(struct lock_core *core, struct lock_grant *grant) {
 
 uint64_t snecki_grant_begin_conv(struct lock_core *core, struct lock_grant *grant, enum conv_state conv) {
 	grant->conv = conv;
+	grant->conv_valid_ns = grant->valid_until_ns;
 	grant->conv_won = false;
 	if (!grant->claimed) /* a renewal takes the place of the claim */
 		grant->renew_at_ns = grant->confirmed_ns;

@@ -118,6 +118,18 @@ void snecki_lease_confirm(struct lock_core *core, struct lock_grant *grant,
 		snecki_lease_suspect(core, grant, false);
 }
 
+/* A conversion was granted. What was renewed under the old name since it was sent may have been a hold that
+ * a late copy brought to life: only what was certain when it began counts, and what the server says. */
+void snecki_lease_converted(struct lock_core *core, struct lock_grant *grant,
+        const struct lock_outcome *outcome, int64_t lease_ms, int64_t sent_ns, int64_t now_ns) {
+	int64_t left_ms = outcome->deadline_ms - outcome->server_us / 1000 - snecki_margin_ms(lease_ms);
+	int64_t valid = sent_ns + left_ms * NS_PER_MS;
+
+	if (grant->valid_until_ns > grant->conv_valid_ns)
+		grant->valid_until_ns = valid > grant->conv_valid_ns ? valid : grant->conv_valid_ns;
+	snecki_lease_confirm(core, grant, outcome, lease_ms, sent_ns, now_ns);
+}
+
 /* The first confirmation of a private grant: its fixed holds last as long as they were asked for. */
 void snecki_lease_extend_fixed(struct lock_grant *grant, int64_t lease_ms, int64_t sent_ns) {
 	int64_t until = sent_ns + (lease_ms - snecki_margin_ms(lease_ms)) * NS_PER_MS;

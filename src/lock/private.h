@@ -82,7 +82,8 @@ struct lock_grant {
 	uint64_t server_token; /* the token that the server's next answer must carry, reports of ours apart */
 	int64_t server_deadline_ms;
 	int64_t valid_until_ns;
-	int64_t confirmed_ns; /* sent_ns of the last confirmed acquire, claim or renew */
+	int64_t conv_valid_ns; /* valid_until_ns when the conversion began */
+	int64_t confirmed_ns;  /* sent_ns of the last confirmed acquire, claim or renew */
 	int64_t beat_valid_ns;
 	int64_t renew_at_ns;
 	int64_t beat_at_ns;
@@ -176,6 +177,8 @@ void snecki_grant_tell_siblings(struct lock_grant *grant, uint64_t token);      
 /* lease.c: how long, and what becomes of the holds */
 int64_t snecki_margin_ms(int64_t lease_ms);
 void snecki_lease_confirm(struct lock_core *core, struct lock_grant *grant,
+        const struct lock_outcome *outcome, int64_t lease_ms, int64_t sent_ns, int64_t now_ns);
+void snecki_lease_converted(struct lock_core *core, struct lock_grant *grant,
         const struct lock_outcome *outcome, int64_t lease_ms, int64_t sent_ns, int64_t now_ns);
 void snecki_lease_extend_fixed(struct lock_grant *grant, int64_t lease_ms, int64_t sent_ns);
 void snecki_lease_held(

@@ -392,7 +392,8 @@ static void on_renew(struct lock_core *core, struct lock_grant *grant, struct lo
 			snecki_wish_finish(core, ticket, SNECK_ELOST, NULL);
 		return;
 	}
-	if (outcome->status == LOCK_GRANTED && token_fits(grant, call, outcome)) {
+	bool ours = call->op.attempt == grant->attempt; /* not a name that it had before */
+	if (outcome->status == LOCK_GRANTED && ours && token_fits(grant, call, outcome)) {
 		renew_confirmed(core, grant, call, outcome, sent_ns, now_ns);
 	} else if (outcome->status == LOCK_UNKNOWN || outcome->status == LOCK_FAILED) {
 		int64_t again = grant->lease_ms * NS_PER_MS / 10;
@@ -401,7 +402,8 @@ static void on_renew(struct lock_core *core, struct lock_grant *grant, struct lo
 		if (ticket)
 			snecki_wish_finish(core, ticket,
 			        outcome->status == LOCK_FAILED ? outcome->code : SNECK_EUNKNOWN, detail);
-	} else if (outcome->status != LOCK_BROKEN && crossed_conversion(core, grant, call, now_ns)) {
+	} else if ((outcome->status != LOCK_BROKEN || !ours) &&
+	           crossed_conversion(core, grant, call, now_ns)) {
 		if (ticket)
 			snecki_wish_finish(core, ticket, SNECK_EUNKNOWN, NULL);
 	} else {
