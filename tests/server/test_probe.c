@@ -139,23 +139,6 @@ static void keys_and_channels_count(void **state) {
 	assert_false(has_word(info.missing[SNECK_ROLE_HOLDER], "zrange"));
 }
 
-/* What a script was refused in its middle is asked again, but not as fast as the server answers. */
-static void a_right_that_is_missing_keeps_nobody_busy(void **state) {
-	(void)state;
-	test_redis_ok(server, "ACL SETUSER weak on >pw ~sneck:* &sneck:!* +@all -zadd");
-	sneck_client *client = open_as("weak");
-	sneck_acquire_options options = SNECK_ACQUIRE_OPTIONS_INIT;
-	sneck_counters stats = { .size = sizeof stats };
-	sneck_hold *hold = NULL;
-	sneck_error error = { 0 };
-	options.wait_ms = 1000;
-	assert_result(
-	        SNECK_EUNKNOWN, sneck_acquire(client, "door", SNECK_WRITE, &options, &hold, &error), &error);
-	sneck_stats(client, &stats);
-	sneck_close(client);
-	assert_in_range(stats.commands, 3, 100);
-}
-
 static void a_dead_server_is_an_error(void **state) {
 	(void)state;
 	sneck_client *client = test_open(server->url);
@@ -185,7 +168,6 @@ int main(void) {
 		TEST(the_policy_alone_costs_one_command),
 		TEST(what_is_not_allowed_is_unknown_and_named),
 		TEST(keys_and_channels_count),
-		TEST(a_right_that_is_missing_keeps_nobody_busy),
 		TEST(a_dead_server_is_an_error),
 		TEST(bad_arguments_are_refused),
 	};
