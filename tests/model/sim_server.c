@@ -5,7 +5,6 @@
 #include "sim_server.h"
 
 #include <assert.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -597,14 +596,4 @@ void sim_server_break(struct sim_lock *lock, size_t at, int64_t now_us, struct s
 	if (holder.mode == 'W' && lock->token < floor) /* a writer may have used numbers up to here */
 		lock->token = floor;
 	leave_notice(lock, holder.session, holder.attempt, now_us, notes);
-}
-
-/* ---- Ids ----------------------------------------------------------------------------------------*/
-
-void sim_format_id(char mode, int session, uint64_t attempt, char ret_id[LOCK_ID_MAX]) {
-	snprintf(ret_id, LOCK_ID_MAX, "%c%d.%" PRIu64, mode, session, attempt);
-}
-
-bool sim_parse_id(const char *id, char *ret_mode, int *ret_session, uint64_t *ret_attempt) {
-	return sscanf(id, "%c%d.%" SCNu64, ret_mode, ret_session, ret_attempt) == 3;
 }

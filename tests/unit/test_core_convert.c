@@ -280,6 +280,120 @@ static void a_nested_downgrade_is_local(void **state) {
 	expect(bench, OP_DOWNGRADE); /* now nobody writes */
 }
 
+/* ---- Old names ----------------------------------------------------------------------------------*/
+
+static struct deed *hold_by_message(struct bench *bench, char mode, struct lock_call **ret_claim) {
+	struct deed *hold = take(bench, 1, mode);
+
+	queue_up(bench, expect(bench, OP_ACQUIRE));
+	hear_grant(bench, 1);
+	*ret_claim = expect(bench, OP_BEAT);
+	assert_true(has(hold));
+	return hold;
+}
+
+static void a_claim_finds_the_old_name_gone(void **state) {
+	struct bench *bench = bench_of(state);
+	struct lock_call *claim;
+	struct deed *hold = hold_by_message(bench, 'W', &claim);
+
+	ask(bench, WISH_DOWNGRADE, hold);
+	struct lock_call *downgrade = expect(bench, OP_DOWNGRADE);
+	answer(bench, claim, LOCK_GONE); /* the downgrade was faster */
+	assert_true(has(hold));
+	grant(bench, downgrade);
+	assert_true(has(hold));
+	assert_int_equal(hold->states, 0);
+}
+
+static void a_claim_carries_the_number_of_the_upgrade(void **state) {
+	struct bench *bench = bench_of(state);
+	struct lock_call *claim;
+	struct deed *hold = hold_by_message(bench, 'R', &claim);
+	struct deed *upgrade = ask(bench, WISH_UPGRADE, hold);
+	struct lock_call *call = expect(bench, OP_UPGRADE);
+
+	grant(bench, claim); /* under another token: in the same run the queue moved on */
+	assert_true(has(hold));
+	confirm(bench, call);
+	assert_int_equal(code_of(upgrade), 0);
+}
+
+static void a_renewal_under_an_old_name_confirms_nothing(void **state) {
+	struct bench *bench = bench_of(state);
+	struct deed *hold = hold_it(bench, 1, 'R');
+	struct deed *detach = ask(bench, WISH_DETACH, hold);
+	struct lock_call *rename = expect(bench, OP_RENAME);
+
+	pass_ms(bench, 1000);
+	ask(bench, WISH_RENEW, hold);
+	struct lock_call *renew = expect(bench, OP_RENEW);
+	give_up(bench, detach, SNECK_ETIMEDOUT);
+	confirm(bench, rename); /* the hold stays ours, and is called 2 */
+	int64_t valid_ns = snecki_hold_valid_until(&hold->hold);
+	pass_ms(bench, 1000);
+	assert_int_equal(renew->op.attempt, 1);
+	confirm(bench, renew); /* there is a 1 again: a late copy of the acquire */
+	assert_int_equal(snecki_hold_valid_until(&hold->hold), valid_ns);
+	assert_true(has(hold));
+}
+
+static void what_was_renewed_since_the_upgrade_does_not_count(void **state) {
+	struct bench *bench = bench_of(state);
+	struct deed *hold = hold_it(bench, 1, 'R');
+	struct deed *upgrade = ask(bench, WISH_UPGRADE, hold);
+	struct lock_call *call = expect(bench, OP_UPGRADE);
+	struct lock_outcome ran_early = outcome_of(bench, LOCK_GRANTED);
+	int64_t certain_ns = snecki_hold_valid_until(&hold->hold);
+
+	ran_early.deadline_ms = ran_early.server_us / 1000 + LEASE_MS;
+	ran_early.token = bench->token + 1;
+	pass_ms(bench, LEASE_MS / 3);
+	confirm(bench, expect(bench, OP_RENEW)); /* of the old name, which a late copy has taken */
+	assert_true(snecki_hold_valid_until(&hold->hold) > certain_ns);
+	answer_outcome(bench, call, &ran_early);
+	assert_int_equal(code_of(upgrade), 0);
+	assert_int_equal(snecki_hold_valid_until(&hold->hold), certain_ns);
+}
+
+static void an_upgrade_begins_anew_when_the_old_one_is_buried(void **state) {
+	struct bench *bench = bench_of(state);
+	struct deed *hold = hold_it(bench, 1, 'R');
+	struct deed *upgrade = ask(bench, WISH_UPGRADE, hold);
+
+	answer(bench, expect(bench, OP_UPGRADE), LOCK_UNKNOWN);
+	queue_up(bench, expect(bench, OP_UPGRADE));
+	pass_ms(bench, 2 * BENCH_BEAT_MS);
+	answer(bench, expect(bench, OP_BEAT), LOCK_GONE); /* taken for dead */
+	struct lock_call *cancel = expect(bench, OP_CANCEL);
+	assert_int_equal(cancel->op.old, 1);
+	assert_int_equal(cancel->op.bury[0], 2);
+	expect_silence(bench);
+	answer(bench, cancel, LOCK_DONE);
+	struct lock_call *again = expect(bench, OP_UPGRADE);
+	assert_int_equal(again->op.attempt, 3);
+	grant(bench, again);
+	assert_int_equal(code_of(upgrade), 0);
+}
+
+static void an_upgrade_that_was_to_begin_anew_was_granted(void **state) {
+	struct bench *bench = bench_of(state);
+	struct deed *hold = hold_it(bench, 1, 'R');
+	struct deed *upgrade = ask(bench, WISH_UPGRADE, hold);
+
+	answer(bench, expect(bench, OP_UPGRADE), LOCK_UNKNOWN);
+	queue_up(bench, expect(bench, OP_UPGRADE));
+	pass_ms(bench, 2 * BENCH_BEAT_MS);
+	answer(bench, expect(bench, OP_BEAT), LOCK_GONE);
+	struct lock_outcome kept = outcome_of(bench, LOCK_DONE);
+	kept.released_grant = true; /* by the late copy */
+	kept.token = ++bench->token;
+	answer_outcome(bench, expect(bench, OP_CANCEL), &kept);
+	assert_int_equal(code_of(upgrade), 0);
+	assert_int_equal(hold->hold.token, bench->token);
+	expect_silence(bench);
+}
+
 /* ---- Detach and adopt ---------------------------------------------------------------------------*/
 
 static void a_writer_is_detached_under_a_new_name(void **state) {
@@ -406,6 +520,12 @@ int main(void) {
 		TEST(a_downgrade_keeps_the_hold),
 		TEST(a_downgrade_that_took_too_long),
 		TEST(a_nested_downgrade_is_local),
+		TEST(a_claim_finds_the_old_name_gone),
+		TEST(a_claim_carries_the_number_of_the_upgrade),
+		TEST(a_renewal_under_an_old_name_confirms_nothing),
+		TEST(what_was_renewed_since_the_upgrade_does_not_count),
+		TEST(an_upgrade_begins_anew_when_the_old_one_is_buried),
+		TEST(an_upgrade_that_was_to_begin_anew_was_granted),
 		TEST(a_writer_is_detached_under_a_new_name),
 		TEST(what_was_detached_is_not_buried),
 		TEST(a_reader_among_others_is_split_off),

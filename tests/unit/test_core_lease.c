@@ -137,7 +137,9 @@ static void a_number_of_ours_is_reported_by_an_unanswered_renewal(void **state) 
 	pass_ms(bench, 0);
 	answer(bench, renew, LOCK_UNKNOWN); /* it ran */
 	bench->token = second->hold.token;
-	confirm(bench, expect(bench, OP_BEAT));
+	struct lock_call *beat = expect(bench, OP_BEAT);
+	assert_int_equal(beat->op.last_token, 0); /* a beat reports nothing */
+	confirm(bench, beat);
 	assert_true(has(second));
 	assert_int_equal(second->states, 0);
 }
