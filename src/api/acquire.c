@@ -37,7 +37,8 @@ static int find_owner(
 	return r < 0 ? snecki_err(reterr, r, "out of memory") : 0;
 }
 
-static int acquire(sneck_client *client, const void *name, size_t name_len, sneck_mode mode,
+/* Takes the lock, or with `id` adopts that hold. */
+static int acquire(sneck_client *client, const void *name, size_t name_len, sneck_mode mode, const char *id,
         const struct acquire_args *args, sneck_hold **ret_hold, sneck_error *reterr) {
 	struct waiter waiter;
 	uint64_t owner;
@@ -58,7 +59,13 @@ static int acquire(sneck_client *client, const void *name, size_t name_len, snec
 	}
 	hold->thread_bound = args->options.owner == 0;
 	fill_wish(&waiter.wish, mode, args, owner, hold);
-	snecki_core_acquire(client->core, name, name_len, &waiter.wish, snecki_now_ns());
+	if (id) {
+		waiter.wish.kind = WISH_ADOPT;
+		strcpy(waiter.wish.id, id); /* its length was checked */
+		snecki_core_adopt(client->core, name, name_len, &waiter.wish, snecki_now_ns());
+	} else {
+		snecki_core_acquire(client->core, name, name_len, &waiter.wish, snecki_now_ns());
+	}
 	r = snecki_waiter_wait(client, &waiter, args->deadline_ns, args->answer_deadline_ns);
 	if (r < 0) {
 		snecki_wish_error(client, &waiter.wish, name, name_len, args->options.wait_ms, reterr);
@@ -83,7 +90,7 @@ int sneck_acquire_n(sneck_client *client, const void *name, size_t name_len, sne
 	        (r = snecki_load_acquire(client, options, &args, reterr)) < 0)
 		return r;
 	r = snecki_client_enter(client, args.answer_deadline_ns, reterr);
-	return r < 0 ? r : acquire(client, name, name_len, mode, &args, ret_hold, reterr);
+	return r < 0 ? r : acquire(client, name, name_len, mode, NULL, &args, ret_hold, reterr);
 }
 
 int sneck_acquire(sneck_client *client, const char *name, sneck_mode mode,
@@ -163,43 +170,6 @@ int sneck_cancel(sneck_client *client, uint64_t tag) {
 
 /* ---- Adopt --------------------------------------------------------------------------------------*/
 
-static int adopt(sneck_client *client, const void *name, size_t name_len, const char *id,
-        const struct acquire_args *args, sneck_hold **ret_hold, sneck_error *reterr) {
-	struct waiter waiter;
-	uint64_t owner;
-	int r = find_owner(client, args, &owner, reterr);
-
-	if (r < 0) {
-		snecki_client_leave(client);
-		return r;
-	}
-	snecki_waiter_init(&waiter);
-	snecki_client_lock(client);
-	client->current = &waiter.parker;
-	sneck_hold *hold = snecki_hold_new(client, name, name_len);
-	if (!hold) {
-		snecki_client_unlock(client);
-		snecki_waiter_done(client, &waiter);
-		return snecki_err(reterr, SNECK_ENOMEM, "out of memory");
-	}
-	hold->thread_bound = args->options.owner == 0;
-	fill_wish(&waiter.wish, id[0] == 'W' ? SNECK_WRITE : SNECK_READ, args, owner, hold);
-	waiter.wish.kind = WISH_ADOPT;
-	strcpy(waiter.wish.id, id); /* its length was checked */
-	snecki_core_adopt(client->core, name, name_len, &waiter.wish, snecki_now_ns());
-	r = snecki_waiter_wait(client, &waiter, args->answer_deadline_ns, args->answer_deadline_ns);
-	if (r < 0) {
-		snecki_wish_error(client, &waiter.wish, name, name_len, -1, reterr);
-		snecki_client_lock(client);
-		snecki_hold_free(hold);
-		snecki_client_unlock(client);
-	}
-	snecki_waiter_done(client, &waiter);
-	if (r == 0)
-		*ret_hold = hold;
-	return r;
-}
-
 int sneck_adopt(sneck_client *client, const void *name, size_t name_len, const char *id,
         const sneck_acquire_options *options, sneck_hold **ret_hold, sneck_error *reterr) {
 	struct acquire_args args;
@@ -216,6 +186,12 @@ int sneck_adopt(sneck_client *client, const void *name, size_t name_len, const c
 	if ((r = snecki_check_name(name, name_len, reterr)) < 0 ||
 	        (r = snecki_load_acquire(client, options, &args, reterr)) < 0)
 		return r;
+	/* It is there or not: only the server's word is waited for. */
+	args.options.wait_ms = 0;
+	args.deadline_ns = snecki_after_ms(snecki_now_ns(), client->command_ms);
+	args.answer_deadline_ns = args.deadline_ns;
 	r = snecki_client_enter(client, args.answer_deadline_ns, reterr);
-	return r < 0 ? r : adopt(client, name, name_len, id, &args, ret_hold, reterr);
+	return r < 0 ? r
+	             : acquire(client, name, name_len, id[0] == 'W' ? SNECK_WRITE : SNECK_READ, id, &args,
+	                       ret_hold, reterr);
 }

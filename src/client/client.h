@@ -119,7 +119,6 @@ struct sneck_client {
 	pthread_cond_t changed; /* the link went up or down, a call returned, an answer came while closing */
 	bool subscribed_once;
 	struct sneck_error down; /* why the link is down; code 0: it is not */
-	uint64_t local_failures;
 
 	pthread_mutex_t send_mutex;
 	atomic_uintptr_t submitter; /* the thread inside snecki_conn_submit (a pthread_t), or 0 */
