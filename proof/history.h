@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: MIT */
+/* What happened, as each process under test saw it: fixed-size records in a memory-mapped file of the
+ * process's own. A record is there for every reader from the moment of the call on, and stays when the
+ * process is killed in the middle of it; the checker (check.h) reads the files of a run together.
+ *
+ * All times are nanoseconds of CLOCK_BOOTTIME, the clock by which a hold's validity is told, so the
+ * records of all processes of one machine are on one line.
+ *
+ * A call is written in two halves: history_begin before it (invoke), history_end behind it (return).
+ * What has `return_ns` 0 never came back: the process died, or was still in it when the run ended.
+ * Any thread may append; nothing is ever moved or rewritten but the second half of one's own record. */
+#ifndef PROOF_HISTORY_H
+#define PROOF_HISTORY_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum history_op {
+	HISTORY_NONE, /* the slot was reserved and never filled: the process died between */
+	/* Calls on locks. `result` is 0 or a negative SNECK_E… code. */
+	HISTORY_ACQUIRE,
+	HISTORY_RELEASE,
+	HISTORY_RENEW,
+	HISTORY_UPGRADE,
+	HISTORY_DOWNGRADE,
+	HISTORY_DETACH,
+	HISTORY_ADOPT,
+	HISTORY_BREAK,  /* `hold` is the victim's, where it is known; else 0 */
+	HISTORY_CANCEL, /* sneck_cancel; `actor` is the one whose wait is cancelled */
+	HISTORY_CLOSE,
+	/* What a holder sees. invoke_ns and return_ns enclose the look. */
+	HISTORY_VALID, /* the library says that the hold is valid until valid_until_ns (written when that
+	                  moved) */
+	HISTORY_STATE, /* the hold's state has changed: `result` is the sneck_state */
+	HISTORY_ENTER, /* the witness: counter read and the exclusive file made. `result` 0, or -1: it was
+	                  there */
+	HISTORY_LEAVE, /* the witness: counter written, file gone. `result` 0, or -1: another had been here */
+	HISTORY_STORE, /* a write of `token` to the store. `result` 1: taken by the store that checks, 0:
+	                * refused; `detail` 1: the store that does not check took a stale one */
+	/* What the driver does. */
+	HISTORY_FAULT, /* from invoke_ns to return_ns (the moment it was healed); `detail` is the fault_kind,
+	                * `actor` its victim, `result` how many operations it struck (0: it did not bite) */
+	HISTORY_WIPE,  /* between the two times the server lost the state of `lock` (HISTORY_ALL: of all) */
+	HISTORY_CALM,  /* from here on no fault is at work: waiters must be served */
+	HISTORY_DEATH, /* process `actor` was killed, and reaped by return_ns */
+	HISTORY_QUIET, /* everybody has left: from here on nothing may be held */
+	HISTORY_LEFT,  /* what was found then: `detail` says what (keys, descriptors, threads, bytes), `token`
+	                * how many */
+	HISTORY_OPS
+};
+
+enum { HISTORY_ALL = 0xffffffffu };
+
+/* `flags` */
+enum {
+	HISTORY_FIXED = 1,     /* the lease is not renewed */
+	HISTORY_NOWAIT = 2,    /* wait 0 */
+	HISTORY_FAIR = 4,      /* in the fair class: its place in the queue counts */
+	HISTORY_OWNER = 8,     /* the acquirer held this lock already when it asked (re-entry) */
+	HISTORY_CANCELLED = 16 /* sneck_cancel was called for this wait before it returned */
+};
+
+struct history_record {
+	int64_t invoke_ns;
+	int64_t return_ns;
+	int64_t valid_until_ns; /* what the library said right behind the call; 0: nothing is held */
+	int64_t deadline_ns;    /* by when the call had to be back; 0: it had no limit */
+	uint64_t token;
+	uint64_t hold;  /* one acquisition: pid << 32 | counter of the process, never 0, never used again. Its
+	                 * conversions, release and looks carry the same number */
+	uint32_t lock;  /* number of the lock in this run */
+	uint32_t actor; /* who calls: one thread of one process; never used again in the run */
+	int32_t result;
+	uint8_t op;
+	uint8_t mode; /* 'R' or 'W': what is asked for, or held */
+	uint8_t flags;
+	uint8_t detail;
+};
+
+_Static_assert(sizeof(struct history_record) == 64, "records are one cache line");
+
+struct history; /* one file, open for writing */
+
+/* Make `path` with room for `capacity` records (sparse: what is not used costs nothing). NULL and errno. */
+struct history *history_create(const char *path, uint64_t capacity);
+void history_close(struct history *history);
+
+/* Reserve a record, fill it from `form` with invoke_ns = now, and return it. Full: the last slot is handed
+ * out again and the file is marked, which the checker reports: a run that was cut counts for nothing. */
+struct history_record *history_begin(struct history *history, const struct history_record *form);
+/* return_ns = now, and the result; set the other fields of *record before. */
+void history_end(struct history_record *record, int32_t result);
+/* Both at once, for what is no call. */
+void history_mark(struct history *history, const struct history_record *form);
+int64_t history_now(void);
+uint64_t history_new_hold(struct history *history);
+
+/* ---- Reading ------------------------------------------------------------------------------------*/
+struct history_file {
+	const char *path;
+	const struct history_record *records;
+	uint64_t n;
+	int32_t pid;
+	int cut; /* the file was full */
+	void *map;
+	size_t map_len;
+};
+/* 0, or -1 with errno (EPROTO: it is no history). */
+int history_open(const char *path, struct history_file *ret);
+void history_unmap(struct history_file *file);
+
+#endif
