@@ -8,7 +8,11 @@
  *
  * A call is written in two halves: history_begin before it (invoke), history_end behind it (return).
  * What has `return_ns` 0 never came back: the process died, or was still in it when the run ended.
- * Any thread may append; nothing is ever moved or rewritten but the second half of one's own record. */
+ * Any thread may append; nothing is ever moved or rewritten but the second half of one's own record.
+ *
+ * The file, for writers in other languages (integers in the machine's order): a header of 64 bytes (magic
+ * u64, record size u32, pid i32, capacity u64, slots handed out u64, holds numbered u64, cut u32, zeros),
+ * then `capacity` records as laid out below. */
 #ifndef PROOF_HISTORY_H
 #define PROOF_HISTORY_H
 
@@ -49,7 +53,10 @@ enum history_op {
 	HISTORY_OPS
 };
 
-enum { HISTORY_ALL = 0xffffffffu };
+#define HISTORY_ALL UINT32_C(0xffffffff)
+
+#define HISTORY_MAGIC UINT64_C(0x31747369486b6e53) /* "SnkHist1" */
+enum { HISTORY_HEADER_SIZE = 64 };
 
 /* `flags` */
 enum {
@@ -81,7 +88,8 @@ _Static_assert(sizeof(struct history_record) == 64, "records are one cache line"
 
 struct history; /* one file, open for writing */
 
-/* Make `path` with room for `capacity` records (sparse: what is not used costs nothing). NULL and errno. */
+/* Make `path`, which must not exist, with room for `capacity` records (sparse: what is not used costs
+ * nothing). NULL and errno. */
 struct history *history_create(const char *path, uint64_t capacity);
 void history_close(struct history *history);
 
@@ -90,14 +98,14 @@ void history_close(struct history *history);
 struct history_record *history_begin(struct history *history, const struct history_record *form);
 /* return_ns = now, and the result; set the other fields of *record before. */
 void history_end(struct history_record *record, int32_t result);
-/* Both at once, for what is no call. */
+/* Both at once, for what is no call. Times that *form has are kept; those that are 0 become now. */
 void history_mark(struct history *history, const struct history_record *form);
 int64_t history_now(void);
 uint64_t history_new_hold(struct history *history);
 
 /* ---- Reading ------------------------------------------------------------------------------------*/
 struct history_file {
-	const char *path;
+	const char *path; /* as given to history_open; borrowed */
 	const struct history_record *records;
 	uint64_t n;
 	int32_t pid;
@@ -108,5 +116,7 @@ struct history_file {
 /* 0, or -1 with errno (EPROTO: it is no history). */
 int history_open(const char *path, struct history_file *ret);
 void history_unmap(struct history_file *file);
+
+const char *history_op_name(unsigned op);
 
 #endif

@@ -15,7 +15,7 @@ fi
 if git rev-parse --is-inside-work-tree >/dev/null 2>&1; then
 	files=$(git ls-files --cached --others --exclude-standard '*.c' '*.h' '*.cpp' '*.hpp')
 else
-	files=$(find include src cli tests bench examples -name '*.[ch]' -o -name '*.[ch]pp')
+	files=$(find include src cli tests proof bench examples -name '*.[ch]' -o -name '*.[ch]pp')
 fi
 list=
 for file in $files; do
