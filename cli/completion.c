@@ -165,7 +165,7 @@ static void zsh_command(const struct command *command) {
 		fputs("\t\t\t'1:lock:_sneck_locks'\n", stdout);
 		break;
 	case WORD_LOCK_COMMAND:
-		fputs("\t\t\t'1:lock:_sneck_locks' '*::command:_normal'\n", stdout);
+		fputs("\t\t\t'1:lock:_sneck_locks' '*:::command:_sneck_command'\n", stdout);
 		break;
 	case WORD_CHOICE:
 		fputs("\t\t\t'1:what:(", stdout);
@@ -183,6 +183,8 @@ static void print_zsh(void) {
 	fputs("#compdef sneck\n# made by `sneck completion zsh`\n"
 	      "_sneck_locks() {\n\tlocal -a names\n\tnames=(${(f)\"$(" LIVE_NAMES ")\"})\n"
 	      "\tcompadd -a names\n}\n"
+	      "_sneck_command() {\n\tif [[ $words[1] == -- ]] && (( CURRENT > 1 )); then\n"
+	      "\t\tshift words\n\t\t(( CURRENT-- ))\n\tfi\n\t_normal\n}\n"
 	      "_sneck() {\n\tif (( CURRENT == 2 )); then\n\t\tcompadd ",
 	        stdout);
 	print_command_names();
@@ -203,12 +205,23 @@ static void print_fish_text(const char *text) {
 	}
 }
 
+/* Where a row applies: behind its command; there before or behind the first word, or anywhere. */
+enum fish_place { FISH_BEFORE, FISH_BEHIND, FISH_ANYWHERE };
+
+static void fish_where(const struct command *command, enum fish_place place) {
+	printf("complete -c sneck -n '__sneck_in %s", command->name);
+	if (place != FISH_ANYWHERE)
+		printf("; and test (__sneck_first) %s 0", place == FISH_BEFORE ? "-eq" : "-gt");
+	fputs("'", stdout);
+}
+
 static void fish_option(const struct command *command, const struct option_row *row) {
 	const struct option_row *described = row;
 
 	while (!described->help)
 		described--;
-	printf("complete -c sneck -n '__fish_seen_subcommand_from %s' -l %s", command->name, row->name);
+	fish_where(command, command->stops_at_word ? FISH_BEFORE : FISH_ANYWHERE);
+	printf(" -l %s", row->name);
 	if (row->letter)
 		printf(" -s %c", row->letter);
 	if (row->value && strchr(row->value, '|')) {
@@ -223,23 +236,62 @@ static void fish_option(const struct command *command, const struct option_row *
 	fputs("'\n", stdout);
 }
 
+static void fish_with_value(const struct command *command, const struct option_row *row) {
+	if (!row->value)
+		return;
+	printf(" %s:--%s", command->name, row->name);
+	if (row->letter)
+		printf(" %s:-%c", command->name, row->letter);
+}
+
+/* __sneck_first: where the first word stands that is neither an option nor the value of one; 0: there is
+ * none yet. What follows it in `run` is completed as a command line of its own. */
+static void print_fish_functions(void) {
+	fputs("function __sneck_in\n\tset -l tokens (commandline -opc)\n"
+	      "\ttest (count $tokens) -ge 2; and test \"$tokens[2]\" = $argv[1]\nend\n"
+	      "function __sneck_first\n\tset -l tokens (commandline -opc)\n\tset -l i 3\n"
+	      "\twhile test $i -le (count $tokens)\n\t\tswitch \"$tokens[2]:$tokens[$i]\"\n\t\t\tcase",
+	        stdout);
+	for (const struct command *const *one = commands; *one; one++)
+		each_option(*one, fish_with_value);
+	fputs("\n\t\t\t\tset i (math $i + 1)\n\t\t\tcase '*:-*'\n\t\t\tcase '*'\n\t\t\t\techo $i\n"
+	      "\t\t\t\treturn\n\t\tend\n\t\tset i (math $i + 1)\n\tend\n\techo 0\nend\n"
+	      "function __sneck_command\n\tset -l tokens (commandline -opc)\n"
+	      "\tset -e tokens[1..(__sneck_first)]\n"
+	      "\tif test \"$tokens[1]\" = --\n\t\tset -e tokens[1]\n\tend\n"
+	      "\tcomplete -C (string join ' ' -- (string escape -- $tokens) (commandline -ct))\nend\n",
+	        stdout);
+}
+
+static void fish_command(const struct command *command) {
+	printf("complete -c sneck -n __fish_use_subcommand -a %s -d '", command->name);
+	print_fish_text(command->summary);
+	fputs("'\n", stdout);
+	each_option(command, fish_option);
+	if (command->word == WORD_LOCK || command->word == WORD_LOCK_COMMAND) {
+		fish_where(command, FISH_BEFORE);
+		fputs(" -a '(" LIVE_NAMES ")'\n", stdout);
+	}
+	if (command->word == WORD_LOCK_COMMAND) {
+		fish_where(command, FISH_BEHIND);
+		fputs(" -a '(__sneck_command)'\n", stdout);
+	}
+	if (command->word == WORD_CHOICE) {
+		fish_where(command, FISH_BEFORE);
+		fputs(" -a '", stdout);
+		print_choice_list(command);
+		fputs("'\n", stdout);
+	}
+}
+
 static void print_fish(void) {
 	fputs("# fish completion for sneck; made by `sneck completion fish`\ncomplete -c sneck -f\n", stdout);
-	for (const struct command *const *one = commands; *one; one++) {
-		printf("complete -c sneck -n __fish_use_subcommand -a %s -d '", (*one)->name);
-		print_fish_text((*one)->summary);
-		fputs("'\n", stdout);
-		each_option(*one, fish_option);
-		if ((*one)->word == WORD_LOCK || (*one)->word == WORD_LOCK_COMMAND)
-			printf("complete -c sneck -n '__fish_seen_subcommand_from %s' -a '(" LIVE_NAMES
-			       ")'\n",
-			        (*one)->name);
-		if ((*one)->word == WORD_CHOICE) {
-			printf("complete -c sneck -n '__fish_seen_subcommand_from %s' -a '", (*one)->name);
-			print_choice_list(*one);
-			fputs("'\n", stdout);
-		}
-	}
+	print_fish_functions();
+	fputs("complete -c sneck -n __fish_use_subcommand -l help -d 'explain sneck'\n"
+	      "complete -c sneck -n __fish_use_subcommand -l version -d 'print the version'\n",
+	        stdout);
+	for (const struct command *const *one = commands; *one; one++)
+		fish_command(*one);
 }
 
 /* ---- The command ----------------------------------------------------------------------------*/

@@ -48,12 +48,10 @@ for name in $(fields sneck_client_options) $(fields sneck_acquire_options); do
 	need "option $name" "^\.It Va .*\b$name\b"
 done
 
-if command -v groff >/dev/null 2>&1; then
-	groff -mdoc -Tutf8 -ww "$manual" >/dev/null 2>"$work/complaints"
-	if [ -s "$work/complaints" ]; then
-		cat "$work/complaints" >&2
-		missing=$((missing + 1))
-	fi
+groff -mdoc -Tutf8 -ww "$manual" >/dev/null 2>"$work/complaints" || missing=$((missing + 1))
+if [ -s "$work/complaints" ]; then
+	cat "$work/complaints" >&2
+	missing=$((missing + 1))
 fi
 
 # The example, as a reader would copy it.

@@ -37,9 +37,7 @@ for page in "$man"/*.[137]; do
 		[ -e "$man/$name.$section" ] || echo "$page refers to $name($section), which is not there"
 	done >"$work/dangling"
 	[ ! -s "$work/dangling" ] || complain "$(cat "$work/dangling")"
-	if command -v groff >/dev/null 2>&1; then
-		groff -mdoc -Tutf8 -ww "$page" 2>&1 >/dev/null | tee "$work/complaints" >&2
-		[ ! -s "$work/complaints" ] || bad=1
-	fi
+	groff -mdoc -Tutf8 -ww "$page" 2>&1 >/dev/null | tee "$work/complaints" >&2
+	[ ! -s "$work/complaints" ] || bad=1
 done
 exit "$bad"
