@@ -29,24 +29,28 @@ enum history_op {
 	HISTORY_DOWNGRADE,
 	HISTORY_DETACH,
 	HISTORY_ADOPT,
-	HISTORY_BREAK,  /* `hold` is the victim's, where it is known; else 0 */
+	HISTORY_BREAK,  /* `hold` is the victim's, where it is known; else 0. `deadline_ns` is when the
+	                 * victim's  grace ends (0: it had none) */
 	HISTORY_CANCEL, /* sneck_cancel; `actor` is the one whose wait is cancelled */
 	HISTORY_CLOSE,
 	/* What a holder sees. invoke_ns and return_ns enclose the look. */
 	HISTORY_VALID, /* the library says that the hold is valid until valid_until_ns (written when that
 	                  moved) */
 	HISTORY_STATE, /* the hold's state has changed: `result` is the sneck_state */
-	HISTORY_ENTER, /* the witness: counter read and the exclusive file made. `result` 0, or -1: it was
-	                  there */
-	HISTORY_LEAVE, /* the witness: counter written, file gone. `result` 0, or -1: another had been here */
+	/* The witness (witness.h writes these two). `token` is the hold that was met, 0 if none. */
+	HISTORY_ENTER, /* counter read and the exclusive file made. `result` 0, or -1: it was there */
+	HISTORY_LEAVE, /* counter written, file gone. `result` 0, or -1: another had been here */
 	HISTORY_STORE, /* a write of `token` to the store. `result` 1: taken by the store that checks, 0:
 	                * refused; `detail` 1: the store that does not check took a stale one */
-	/* What the driver does. */
-	HISTORY_FAULT, /* from invoke_ns to return_ns (the moment it was healed); `detail` is the fault_kind,
-	                * `actor` its victim, `result` how many operations it struck (0: it did not bite) */
-	HISTORY_WIPE,  /* between the two times the server lost the state of `lock` (HISTORY_ALL: of all) */
+	/* What the driver does. A process is named by `token`, its pid, or if that is 0 by `actor`, one of
+	 * its threads; with actor 0 or HISTORY_ALL as well, everybody is meant. */
+	HISTORY_FAULT, /* from invoke_ns to return_ns (the moment it was healed; 0: never); `detail` is the
+	                * fault_kind, `token` and `actor` its victim, `result` how many operations it struck
+	                * (0: it did not bite). HISTORY_STOPPED in `flags`: the victim was not scheduled */
+	HISTORY_WIPE,  /* between the two times the server lost the state of `lock` (HISTORY_ALL: of all).
+	                * `detail` 1: and its clock went back, so that tokens may begin anew */
 	HISTORY_CALM,  /* from here on no fault is at work: waiters must be served */
-	HISTORY_DEATH, /* process `actor` was killed, and reaped by return_ns */
+	HISTORY_DEATH, /* the process was killed, and reaped by return_ns */
 	HISTORY_QUIET, /* everybody has left: from here on nothing may be held */
 	HISTORY_LEFT,  /* what was found then: `detail` says what (keys, descriptors, threads, bytes), `token`
 	                * how many */
@@ -60,11 +64,13 @@ enum { HISTORY_HEADER_SIZE = 64 };
 
 /* `flags` */
 enum {
-	HISTORY_FIXED = 1,     /* the lease is not renewed */
-	HISTORY_NOWAIT = 2,    /* wait 0 */
-	HISTORY_FAIR = 4,      /* in the fair class: its place in the queue counts */
-	HISTORY_OWNER = 8,     /* the acquirer held this lock already when it asked (re-entry) */
-	HISTORY_CANCELLED = 16 /* sneck_cancel was called for this wait before it returned */
+	HISTORY_FIXED = 1,      /* the lease is not renewed */
+	HISTORY_NOWAIT = 2,     /* wait 0 */
+	HISTORY_FAIR = 4,       /* in the fair class: its place in the queue counts */
+	HISTORY_OWNER = 8,      /* the acquirer held this lock already when it asked (re-entry) */
+	HISTORY_CANCELLED = 16, /* sneck_cancel was called for this wait before it returned */
+	HISTORY_STOPPED = 32 /* of a fault: the victim did not run meanwhile (SIGSTOP), so it is not to blame
+	                      * for being late */
 };
 
 struct history_record {
