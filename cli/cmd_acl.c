@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "exit.h"
 #include "lock_view.h"
 #include "looking.h"
 #include "rights.h"
@@ -70,7 +69,7 @@ static int print_rule(
 			     "ACL SAVE keeps it");
 	}
 	text_free(&rule);
-	return fflush(stdout) == 0 ? code : EXIT_INTERNAL;
+	return code;
 }
 
 static int acl_main(const struct command *self, int argc, char **argv) {

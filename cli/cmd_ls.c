@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "exit.h"
 #include "lock_view.h"
 #include "looking.h"
 #include "table.h"
@@ -96,7 +95,7 @@ static int print_list(const struct looking *looking, const sneck_lock_list *list
 	else if (!common->quiet)
 		talk("nobody holds a lock%s on %s", looking->name ? " of that name" : "",
 		        looking->session.settings.url_shown);
-	return fflush(stdout) == 0 ? 0 : EXIT_INTERNAL;
+	return 0;
 }
 
 static int ls_main(const struct command *self, int argc, char **argv) {

@@ -21,10 +21,11 @@
 
 #include "command.h"
 #include "exit.h"
+#include "lock_view.h"
 #include "options.h"
 #include "talk.h"
 
-enum { SCHEMA = 1, STOP_MS = 5000, PATH_BYTES = 256 };
+enum { STOP_MS = 5000, PATH_BYTES = 256 };
 
 struct private_server {
 	char socket_path[PATH_BYTES];
@@ -89,28 +90,38 @@ static int find_server(struct private_server *ret) {
 
 /* ---- What can be done with it ---------------------------------------------------------------*/
 
+static int print_as_json(const struct private_server *server) {
+	json_t *json = json_pack("{s:i, s:b, s:s+}", "schema", JSON_SCHEMA, "running", server->pid != 0,
+	        "url", "unix://", server->socket_path);
+
+	json_object_set_new(json, "pid", server->pid ? json_integer(server->pid) : json_null());
+	return print_json(json);
+}
+
 static int print_status(const struct private_server *server, const struct common_options *common) {
-	if (common->json) {
-		json_t *object = json_pack("{s:i, s:b, s:s+}", "schema", SCHEMA, "running", server->pid != 0,
-		        "url", "unix://", server->socket_path);
-		if (server->pid)
-			json_object_set_new(object, "pid", json_integer(server->pid));
-		json_dumpf(object, stdout, JSON_COMPACT);
-		putchar('\n');
-		json_decref(object);
-	} else if (server->pid) {
+	int code = 0;
+
+	if (common->json)
+		code = print_as_json(server);
+	else if (server->pid)
 		printf("running, pid %d, unix://%s, log %s/redis.log\n", (int)server->pid,
 		        server->socket_path, server->dir);
-	} else {
+	else
 		printf("not running; the first use of local: starts it at unix://%s\n", server->socket_path);
-	}
-	return server->pid ? 0 : EXIT_UNREACHABLE;
+	return code ? code : server->pid ? 0 : EXIT_UNREACHABLE;
+}
+
+static int print_url(const struct private_server *server, const struct common_options *common) {
+	if (common->json)
+		return print_as_json(server);
+	printf("unix://%s\n", server->socket_path);
+	return 0;
 }
 
 static int stop(const struct private_server *server, const struct common_options *common) {
 	if (!server->pid) {
 		if (!common->quiet)
-			talk("the private server is not running");
+			talk("the private server was not running");
 		return 0;
 	}
 	/* The descriptor names this process for good, whatever happens to the number. */
@@ -123,8 +134,11 @@ static int stop(const struct private_server *server, const struct common_options
 	long r = syscall(SYS_pidfd_send_signal, pidfd, SIGTERM, NULL, 0);
 	bool done = r == 0 && poll(&ended, 1, STOP_MS) == 1;
 	close(pidfd);
-	if (done)
+	if (done) {
+		if (common->verbose)
+			talk("the private server, pid %d, has ended", (int)server->pid);
 		return 0;
+	}
 	talk("the private server, pid %d, does not stop; see %s/redis.log", (int)server->pid, server->dir);
 	return EXIT_INTERNAL;
 }
@@ -149,12 +163,14 @@ static int server_main(const struct command *self, int argc, char **argv) {
 	code = find_server(&server);
 	if (code != 0)
 		return code;
-	if (!strcmp(action, "stop"))
-		return stop(&server, &parsed.common);
 	if (!strcmp(action, "status"))
 		return print_status(&server, &parsed.common);
-	printf("unix://%s\n", server.socket_path);
-	return 0;
+	if (!strcmp(action, "url"))
+		return print_url(&server, &parsed.common);
+	code = stop(&server, &parsed.common);
+	if (code == 0)
+		server.pid = 0;
+	return code == 0 && parsed.common.json ? print_as_json(&server) : code;
 }
 
 static const char *const examples[] = {

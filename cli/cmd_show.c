@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "exit.h"
 #include "lock_view.h"
 #include "looking.h"
 #include "table.h"
@@ -186,7 +185,7 @@ static int show(const struct looking *looking, const sneck_lock_info *info, cons
 	if (chain)
 		print_chain(chain, circle);
 	json_decref(chain);
-	return fflush(stdout) == 0 ? 0 : EXIT_INTERNAL;
+	return 0;
 }
 
 static int show_main(const struct command *self, int argc, char **argv) {

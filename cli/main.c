@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* The command line's entry: finds the command and hands over. Everything a command does is in its
- * own file and goes through <sneck/sneck.h>. */
+ * own file and goes through <sneck/sneck.h>.
+ *
+ * Whatever a command has printed must have arrived: a full disk behind standard output is a failure of
+ * sneck's, not a success with half an answer. */
 #include <stdio.h>
 #include <string.h>
 
@@ -9,7 +12,9 @@
 #include "command.h"
 #include "exit.h"
 #include "help.h"
+#include "lock_view.h"
 #include "options.h"
+#include "talk.h"
 
 static int no_such_command(const char *name) {
 	const char *names[32];
@@ -27,7 +32,20 @@ static int no_such_command(const char *name) {
 	return usage_error(NULL, "no such command: %s", name);
 }
 
-int main(int argc, char **argv) {
+static int print_version(int argc, char **argv) {
+	if (argc == 0) {
+		printf("sneck %s\n", sneck_version());
+		return 0;
+	}
+	if (argc > 1 || strcmp(argv[0], "--json") != 0)
+		return usage_error(NULL, "--version stands alone, or with --json");
+	json_t *json = json_object();
+	json_object_set_new(json, "schema", json_integer(JSON_SCHEMA));
+	json_object_set_new(json, "version", json_string(sneck_version()));
+	return print_json(json);
+}
+
+static int dispatch(int argc, char **argv) {
 	if (argc < 2) {
 		print_help(stderr);
 		return EXIT_USAGE;
@@ -36,10 +54,19 @@ int main(int argc, char **argv) {
 		print_help(stdout);
 		return 0;
 	}
-	if (!strcmp(argv[1], "--version") || !strcmp(argv[1], "-V")) {
-		printf("sneck %s\n", sneck_version());
-		return 0;
-	}
+	if (!strcmp(argv[1], "--version") || !strcmp(argv[1], "-V"))
+		return print_version(argc - 2, argv + 2);
 	const struct command *command = find_command(argv[1]);
 	return command ? command->main(command, argc - 1, argv + 1) : no_such_command(argv[1]);
+}
+
+int main(int argc, char **argv) {
+	int code = dispatch(argc, argv);
+
+	/* Whoever has said so already has said it better. */
+	if ((fflush(stdout) != 0 || ferror(stdout)) && code != EXIT_INTERNAL) {
+		talk("cannot write to standard output");
+		code = EXIT_INTERNAL;
+	}
+	return code;
 }
