@@ -45,6 +45,9 @@ static void add_rule(struct text *rule, const struct session *session, const str
 	text_add(rule, " reset on >PASSWORD ");
 	add_places(rule, session, acl->role);
 	add_commands(&allowed, info->needs[acl->role]);
+	/* Locks do not need it, but without it nobody is warned of a server that drops them. */
+	if (acl->role == SNECK_ROLE_HOLDER)
+		add_commands(&allowed, "info");
 	text_add(rule, " %s%s", text_of(&allowed), selects_database(session) ? " +select" : "");
 	text_free(&allowed);
 }
@@ -97,7 +100,9 @@ static const char *const examples[] = {
 
 static const char *const notes[] = {
 	"The rule allows what this version of sneck calls on this version of the server, on the keys and",
-	"channels of --namespace, and nothing else. `sneck doctor --role ROLE` says what a user lacks.",
+	"channels of --namespace, and nothing else. `sneck doctor --role ROLE` says what a user lacks. "
+	"Holders",
+	"work without +info, but are not warned of a server that may drop locks.",
 	NULL,
 };
 

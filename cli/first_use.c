@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* A server that evicts keys when its memory is full drops locks that somebody holds. That is worth a
  * warning, but not one with every cron job: a mark in the user's cache directory says that the
- * server has been looked at. Without a place for marks the warning comes every time. */
+ * server has been looked at. Without a place for marks the warning comes every time, and a server that
+ * does not tell is asked every time. */
 #include "first_use.h"
 
 #include <errno.h>
@@ -53,16 +54,23 @@ static char *mark_path(const char *url_shown) {
 	return path;
 }
 
-static void look(const struct session *session) {
+/* False: the server does not tell. */
+static bool look(const struct session *session) {
 	sneck_probe_info info = SNECK_PROBE_INFO_INIT;
 
 	info.wanted = SNECK_PROBE_POLICY;
-	if (sneck_probe(session->client, &info, NULL) < 0 || !info.maxmemory_policy[0] ||
-	        info.maxmemory == 0 || !strcmp(info.maxmemory_policy, "noeviction"))
-		return;
-	talk("warning: %s has maxmemory-policy %s and may drop locks that are held when its memory is full; "
-	     "set noeviction there, or use another server",
-	        session->settings.url_shown, info.maxmemory_policy);
+	if (sneck_probe(session->client, &info, NULL) < 0 || !info.maxmemory_policy[0]) {
+		if (session->common->verbose)
+			talk("%s does not say whether it may drop locks when its memory is full; for that "
+			     "this user needs +info",
+			        session->settings.url_shown);
+		return false;
+	}
+	if (info.maxmemory > 0 && strcmp(info.maxmemory_policy, "noeviction") != 0)
+		talk("warning: %s has maxmemory-policy %s and may drop locks that are held when its memory "
+		     "is full; set noeviction there, or use another server",
+		        session->settings.url_shown, info.maxmemory_policy);
+	return true;
 }
 
 void warn_on_first_use(const struct session *session) {
@@ -74,8 +82,7 @@ void warn_on_first_use(const struct session *session) {
 		free(path);
 		return;
 	}
-	look(session);
-	if (path) {
+	if (look(session) && path) {
 		int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
 		if (fd >= 0)
 			close(fd);
