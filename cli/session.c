@@ -57,6 +57,8 @@ static const char *remedy_of(const struct session *session, const sneck_error *e
 			return "have the server's administrator allow it; sneck acl prints the rule";
 		return "give the password with --password-file FILE or SNECK_PASSWORD_FILE, the user in the "
 		       "URL";
+	case SNECK_EUNKNOWN:
+		return "whether the server has done it is not known; sneck show NAME tells";
 	default:
 		return NULL;
 	}
