@@ -122,9 +122,14 @@ typedef struct sneck_client_options {
 	const char *who_user;
 	const char *who_command;
 	const char *note;
+	/* The layout on the server, for locks that are shared with other programs; also `?dialect=` and
+	 * `&prefix=` in the URL. NULL: "native". `prefix` goes before every name, in those others. */
+	const char *dialect;
+	const char *prefix;
+	int64_t lease_ms; /* for acquires that name none; 0: SNECK_LEASE_DEFAULT_MS */
 } sneck_client_options;
 #define SNECK_CLIENT_OPTIONS_INIT \
-	{ sizeof(sneck_client_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+	{ sizeof(sneck_client_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
 enum {
 	SNECK_OPEN_CONNECT = 1u << 0,       /* connect now, and fail if that fails */
@@ -156,15 +161,16 @@ SNECK_API int sneck_local_socket(char *ret_path, size_t size, sneck_error *reter
 
 typedef struct sneck_acquire_options {
 	size_t size;
-	int64_t wait_ms;  /* 0: do not wait; SNECK_WAIT_FOREVER */
-	int64_t lease_ms; /* 0: SNECK_LEASE_DEFAULT_MS */
-	uint32_t fixed;   /* non-zero: never renewed, ends at its own deadline */
-	uint32_t policy;  /* sneck_policy */
-	uint64_t owner;   /* 0: the calling thread; else who re-enters */
-	uint64_t tag;     /* names this call for sneck_cancel and in events; 0: none */
+	int64_t wait_ms;     /* 0: do not wait; SNECK_WAIT_FOREVER */
+	int64_t lease_ms;    /* 0: SNECK_LEASE_DEFAULT_MS */
+	uint32_t fixed;      /* non-zero: never renewed, ends at its own deadline */
+	uint32_t policy;     /* sneck_policy */
+	uint64_t owner;      /* 0: the calling thread; else who re-enters */
+	uint64_t tag;        /* names this call for sneck_cancel and in events; 0: none */
+	uint64_t need_token; /* non-zero: SNECK_ENOTSUP where the dialect has no fencing tokens */
 } sneck_acquire_options;
 #define SNECK_ACQUIRE_OPTIONS_INIT \
-	{ sizeof(sneck_acquire_options), 0, 0, 0, 0, 0, 0 }
+	{ sizeof(sneck_acquire_options), 0, 0, 0, 0, 0, 0, 0 }
 
 /* Take `name` in `mode`, waiting up to wait_ms. The owner may hold it already: re-entry costs no
  * round trip, WRITE while holding READ is an upgrade, READ while holding WRITE is granted.

@@ -8,13 +8,6 @@
 #include "base/clock.h"
 #include "base/err.h"
 
-static int check_mode(sneck_mode mode, sneck_error *reterr) {
-	if (mode == SNECK_READ || mode == SNECK_WRITE)
-		return 0;
-	return snecki_err(
-	        reterr, SNECK_EINVAL, "mode %d is unknown; use SNECK_READ or SNECK_WRITE", (int)mode);
-}
-
 static void fill_wish(struct lock_wish *wish, sneck_mode mode, const struct acquire_args *args,
         uint64_t owner, sneck_hold *hold) {
 	wish->kind = WISH_ACQUIRE;
@@ -86,7 +79,8 @@ int sneck_acquire_n(sneck_client *client, const void *name, size_t name_len, sne
 
 	if (!client || !ret_hold)
 		return snecki_err(reterr, SNECK_EINVAL, "%s is NULL", client ? "ret_hold" : "client");
-	if ((r = snecki_check_name(name, name_len, reterr)) < 0 || (r = check_mode(mode, reterr)) < 0 ||
+	if ((r = snecki_check_name(client, name, name_len, reterr)) < 0 ||
+	        (r = snecki_check_mode(client, mode, reterr)) < 0 ||
 	        (r = snecki_load_acquire(client, options, &args, reterr)) < 0)
 		return r;
 	r = snecki_client_enter(client, args.answer_deadline_ns, reterr);
@@ -146,7 +140,8 @@ int sneck_acquire_start(sneck_client *client, const void *name, size_t name_len,
 
 	if (!client)
 		return snecki_err(reterr, SNECK_EINVAL, "client is NULL");
-	if ((r = snecki_check_name(name, name_len, reterr)) < 0 || (r = check_mode(mode, reterr)) < 0 ||
+	if ((r = snecki_check_name(client, name, name_len, reterr)) < 0 ||
+	        (r = snecki_check_mode(client, mode, reterr)) < 0 ||
 	        (r = snecki_load_acquire(client, options, &args, reterr)) < 0)
 		return r;
 	r = snecki_client_enter(client, args.answer_deadline_ns, reterr);
@@ -183,7 +178,7 @@ int sneck_adopt(sneck_client *client, const void *name, size_t name_len, const c
 	if (strlen(id) >= LOCK_ID_MAX || !client->dialect->check_id(id))
 		return snecki_err(
 		        reterr, SNECK_EINVAL, "this is not an id of a hold; sneck_detach makes them");
-	if ((r = snecki_check_name(name, name_len, reterr)) < 0 ||
+	if ((r = snecki_check_name(client, name, name_len, reterr)) < 0 ||
 	        (r = snecki_load_acquire(client, options, &args, reterr)) < 0)
 		return r;
 	/* It is there or not: only the server's word is waited for. */

@@ -12,7 +12,8 @@ struct acquire_args {
 	int64_t answer_deadline_ns; /* of the server's first word */
 };
 
-int snecki_check_name(const void *name, size_t name_len, sneck_error *reterr);
+int snecki_check_name(const sneck_client *client, const void *name, size_t name_len, sneck_error *reterr);
+int snecki_check_mode(const sneck_client *client, sneck_mode mode, sneck_error *reterr);
 int snecki_check_lease(int64_t lease_ms, bool fixed, sneck_error *reterr);
 int snecki_load_acquire(const sneck_client *client, const sneck_acquire_options *options,
         struct acquire_args *ret, sneck_error *reterr);

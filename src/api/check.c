@@ -6,7 +6,7 @@
 #include "base/err.h"
 #include "base/options.h"
 
-int snecki_check_name(const void *name, size_t name_len, sneck_error *reterr) {
+int snecki_check_name(const sneck_client *client, const void *name, size_t name_len, sneck_error *reterr) {
 	if (!name)
 		return snecki_err(reterr, SNECK_EINVAL, "the lock's name is NULL");
 	if (name_len == 0)
@@ -15,6 +15,20 @@ int snecki_check_name(const void *name, size_t name_len, sneck_error *reterr) {
 	if (name_len > SNECK_NAME_MAX)
 		return snecki_err(reterr, SNECK_EINVAL,
 		        "the lock's name has %zu bytes; at most %d are allowed", name_len, SNECK_NAME_MAX);
+	if (client->dialect->check_name)
+		return client->dialect->check_name(&client->session, name, name_len, reterr);
+	return 0;
+}
+
+int snecki_check_mode(const sneck_client *client, sneck_mode mode, sneck_error *reterr) {
+	if (mode != SNECK_READ && mode != SNECK_WRITE)
+		return snecki_err(
+		        reterr, SNECK_EINVAL, "mode %d is unknown; use SNECK_READ or SNECK_WRITE", (int)mode);
+	if (mode == SNECK_READ && client->dialect->traits.no_read)
+		return snecki_err(reterr, SNECK_EINVAL,
+		        "%s has WRITE only; for readers choose a dialect that has them, as native or "
+		        "redisson:rwlock",
+		        client->dialect->name);
 	return 0;
 }
 
@@ -39,7 +53,11 @@ int snecki_load_acquire(const sneck_client *client, const sneck_acquire_options 
 		        "this version (%s) must be zero",
 		        SNECK_VERSION);
 	if (loaded->lease_ms == 0)
-		loaded->lease_ms = SNECK_LEASE_DEFAULT_MS;
+		loaded->lease_ms = client->lease_ms;
+	if (loaded->need_token && client->dialect->traits.no_tokens)
+		return snecki_err(reterr, SNECK_ENOTSUP,
+		        "%s locks have no fencing tokens; use native or redisson:fenced, or ask for none",
+		        client->dialect->name);
 	int r = snecki_check_lease(loaded->lease_ms, loaded->fixed != 0, reterr);
 	if (r < 0)
 		return r;

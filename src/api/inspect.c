@@ -19,7 +19,7 @@ int sneck_inspect(sneck_client *client, const void *name, size_t name_len, size_
         sneck_lock_info **ret_info, sneck_error *reterr) {
 	if (!client || !ret_info)
 		return snecki_err(reterr, SNECK_EINVAL, "%s is NULL", client ? "ret_info" : "client");
-	int r = snecki_check_name(name, name_len, reterr);
+	int r = snecki_check_name(client, name, name_len, reterr);
 	if (r < 0 || (r = enter(client, reterr)) < 0)
 		return r;
 	if (max_parties == 0)
@@ -64,7 +64,7 @@ int sneck_break(sneck_client *client, const void *name, size_t name_len, const c
         int64_t grace_ms, sneck_error *reterr) {
 	if (!client || !id)
 		return snecki_err(reterr, SNECK_EINVAL, "%s is NULL", client ? "id" : "client");
-	int r = snecki_check_name(name, name_len, reterr);
+	int r = snecki_check_name(client, name, name_len, reterr);
 	if (r < 0 || (r = check_break(client, id, grace_ms, reterr)) < 0 || (r = enter(client, reterr)) < 0)
 		return r;
 	r = snecki_break(client, name, name_len, id, reason, grace_ms, reterr);

@@ -79,6 +79,24 @@ static void on_sub_message(void *ctx, const char *payload, size_t len) {
 	snecki_client_unlock(client);
 }
 
+static void look_at(sneck_client *client, const char *name, size_t name_len) {
+	snecki_client_lock(client);
+	snecki_core_maybe_free(client->core, name, name_len, snecki_now_ns());
+	snecki_client_unlock(client);
+}
+
+/* What was said before the server listened to us is lost: look once. */
+static void on_topic_ready(void *ctx, const char *name, size_t name_len) {
+	look_at(ctx, name, name_len);
+}
+
+static void on_topic_message(void *ctx, const char *name, size_t name_len, const char *payload, size_t len) {
+	sneck_client *client = ctx;
+
+	if (client->dialect->says_free(payload, len))
+		look_at(client, name, name_len);
+}
+
 int snecki_client_links(sneck_client *client) {
 	struct buf channel = BUF_INIT;
 	struct conn_config conn = {
@@ -93,7 +111,7 @@ int snecki_client_links(sneck_client *client) {
 		.after_read = snecki_client_wake_done,
 		.ctx = client,
 	};
-	int r = client->dialect->channel(&client->session, &channel);
+	int r = client->dialect->channel ? client->dialect->channel(&client->session, &channel) : 0;
 	struct sub_config sub = {
 		.url = &client->server,
 		.client_name = client->session_id,
@@ -105,6 +123,8 @@ int snecki_client_links(sneck_client *client) {
 		.on_ready = on_sub_ready,
 		.on_down = on_sub_down,
 		.on_message = on_sub_message,
+		.on_topic_ready = on_topic_ready,
+		.on_topic_message = on_topic_message,
 		.wake_background = snecki_client_wake,
 		.ctx = client,
 	};

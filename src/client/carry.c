@@ -19,6 +19,7 @@
 #include <sneck/error.h>
 
 #include "base/clock.h"
+#include "base/err.h"
 #include "client/break.h"
 #include "net/server_error.h"
 
@@ -197,7 +198,10 @@ static void submit(struct carried *carried) {
 	atomic_store(&client->submitter, (uintptr_t)pthread_self());
 	if (r < 0) {
 		struct lock_outcome outcome = { .status = LOCK_FAILED, .code = r };
-		answer_or_defer(carried, &outcome, NULL);
+		struct sneck_error error = { 0 };
+		if (r == SNECK_ENOTSUP)
+			snecki_err(&error, r, "the %s dialect cannot do this", client->dialect->name);
+		answer_or_defer(carried, &outcome, &error);
 	} else {
 		snecki_conn_submit(client->conn, &carried->req);
 	}
@@ -206,7 +210,7 @@ static void submit(struct carried *carried) {
 
 /* From now on there are messages worth hearing. */
 static void listen_from_now(sneck_client *client) {
-	if (client->subscribed_once)
+	if (client->subscribed_once || !client->dialect->channel)
 		return;
 	client->subscribed_once = true;
 	snecki_sub_want(client->sub);
@@ -367,9 +371,24 @@ static void on_own_id(void *ctx, char mode, uint64_t attempt, char ret_id[LOCK_I
 	client->dialect->hold_id(&client->session, mode, attempt, ret_id);
 }
 
+/* Without memory for it nothing is heard: what waits looks by itself, only later. */
+static void on_listen(void *ctx, const char *name, size_t name_len, uint64_t attempt, bool on) {
+	sneck_client *client = ctx;
+	struct buf channel = BUF_INIT;
+
+	if (client->dialect->lock_channel(&client->session, name, name_len, attempt, &channel) == 0) {
+		if (!on)
+			snecki_sub_unlisten(client->sub, channel.data, channel.len);
+		else if (snecki_sub_listen(client->sub, channel.data, channel.len, name, name_len) < 0)
+			snecki_log(&client->log, LOG_WARN_, "out of memory for a subscription");
+	}
+	snecki_buf_done(&channel);
+}
+
 const struct lock_hooks snecki_client_hooks = {
 	.send = on_send,
 	.complete = on_complete,
 	.state = on_state,
 	.own_id = on_own_id,
+	.listen = on_listen,
 };

@@ -69,6 +69,44 @@ static int make_session(sneck_client *client, const char *host) {
 	return 0;
 }
 
+/* A random UUID (version 4), for layouts that name sessions so. */
+static int make_uuid(sneck_client *client) {
+	unsigned char bytes[16];
+	int r = snecki_random_bytes(bytes, sizeof bytes);
+
+	if (r < 0)
+		return r;
+	bytes[6] = (unsigned char)(0x40 | (bytes[6] & 0x0f));
+	bytes[8] = (unsigned char)(0x80 | (bytes[8] & 0x3f));
+	char *at = client->uuid;
+	for (size_t i = 0; i < sizeof bytes; i++) {
+		if (i == 4 || i == 6 || i == 8 || i == 10)
+			*at++ = '-';
+		at += snprintf(at, 3, "%02x", bytes[i]);
+	}
+	return 0;
+}
+
+/* The URL says it, or the options do; both must not differ. */
+static int set_dialect(sneck_client *client, const sneck_client_options *options, sneck_error *reterr) {
+	const char *by_url = client->url.dialect, *by_option = options->dialect;
+
+	if (by_url && by_option && strcmp(by_url, by_option) != 0)
+		return snecki_err(reterr, SNECK_EINVAL,
+		        "the URL says dialect=%s, the options say %s; name it once", by_url, by_option);
+	client->dialect = snecki_dialect_find(by_url ? by_url : by_option, reterr);
+	if (!client->dialect)
+		return SNECK_EINVAL;
+	const char *prefix = client->url.prefix ? client->url.prefix : options->prefix;
+	if (prefix && client->dialect == &snecki_native)
+		return snecki_err(reterr, SNECK_EINVAL,
+		        "the native dialect has namespaces instead of a prefix; use name_space");
+	client->prefix = prefix ? strdup(prefix) : NULL;
+	if (prefix && !client->prefix)
+		return snecki_err(reterr, SNECK_ENOMEM, "out of memory");
+	return 0;
+}
+
 /* ---- Open ---------------------------------------------------------------------------------------*/
 
 static int check_options(const sneck_client_options *options, sneck_error *reterr) {
@@ -81,6 +119,10 @@ static int check_options(const sneck_client_options *options, sneck_error *reter
 	if (options->flags & ~7u)
 		return snecki_err(reterr, SNECK_EINVAL, "flags 0x%x are unknown to this version (%s)",
 		        options->flags & ~7u, SNECK_VERSION);
+	if (options->lease_ms &&
+	        (options->lease_ms < SNECK_LEASE_MIN_MS || options->lease_ms > SNECK_LEASE_MAX_MS))
+		return snecki_err(reterr, SNECK_EINVAL, "a lease lasts %d ms to %d ms (7 days)",
+		        SNECK_LEASE_MIN_MS, SNECK_LEASE_MAX_MS);
 	if (!name_space)
 		return 0;
 	if (!name_space[0] || strlen(name_space) > SNECK_NAMESPACE_MAX)
@@ -123,12 +165,14 @@ static void set_options(sneck_client *client, const sneck_client_options *option
 	client->command_ms = or_default(options->command_ms, SNECK_COMMAND_DEFAULT_MS);
 	client->policy = or_default(options->policy, SNECK_POLICY_FAIR);
 	client->flags = options->flags;
-	client->dialect = &snecki_native;
+	client->lease_ms = options->lease_ms ? options->lease_ms : SNECK_LEASE_DEFAULT_MS;
 	client->session = (struct dialect_session){
 		.name_space = client->name_space,
 		.id = client->session_id,
 		.keep_ms = or_default(options->keep_ms, SNECK_KEEP_MS),
 		.bury_ms = SNECK_BURY_MS,
+		.uuid = client->uuid,
+		.prefix = client->prefix ? client->prefix : "",
 	};
 }
 
@@ -165,6 +209,7 @@ static int make_core(sneck_client *client) {
 		.wait_lease_ms = SNECK_WAITER_LEASE_MS,
 		.beat_ms = SNECK_WAITER_BEAT_MS,
 		.verify_grants = (client->flags & SNECK_OPEN_VERIFY_GRANTS) != 0,
+		.traits = client->dialect->traits,
 		.seed = snecki_random_u64(),
 	};
 	return snecki_core_new(&config, &client->core);
@@ -215,6 +260,7 @@ static void free_client(sneck_client *client) {
 	snecki_url_done(&client->url);
 	snecki_record_done(client);
 	free(client->name_space);
+	free(client->prefix);
 	free(client->log.ctx);
 	free(client);
 }
@@ -223,6 +269,8 @@ static int build(
         sneck_client *client, const char *url, const sneck_client_options *options, sneck_error *reterr) {
 	int r = set_url(client, url, options, reterr);
 
+	if (r == 0)
+		r = set_dialect(client, options, reterr);
 	if (r < 0)
 		return r;
 	client->name_space = strdup(options->name_space ? options->name_space : "sneck");
@@ -238,6 +286,8 @@ static int build(
 	if (r < 0)
 		return snecki_err_sys(reterr, r, errno, "cannot set up the detection of fork()");
 	r = make_session(client, options->session_host);
+	if (r == 0)
+		r = make_uuid(client);
 	if (r == 0)
 		r = snecki_client_threads_begin(client);
 	if (r == 0)

@@ -92,12 +92,15 @@ struct sneck_client {
 	struct url url;    /* as given */
 	struct url server; /* where to connect: `url`, or the private server's socket */
 	char *name_space;
+	char *prefix; /* NULL: none */
 	char session_id[SESSION_MAX + 1];
+	char uuid[37];
 	char display[256]; /* the URL for people */
 	struct dialect_session session;
 	const struct dialect *dialect;
 	struct log log;
 	uint32_t connect_ms, command_ms, policy, flags;
+	int64_t lease_ms;         /* for acquires that name none */
 	unsigned char *fork_page; /* zero in a forked child */
 
 	pthread_mutex_t mutex;

@@ -171,6 +171,8 @@ static int ask_records(
 }
 
 static int add_records(sneck_client *client, const struct look *looks, size_t n, sneck_error *reterr) {
+	if (!client->dialect->encode_record_ask)
+		return 0;
 	size_t total = 0, filled = 0, step = 0;
 
 	for (size_t i = 0; i < n; i++)

@@ -42,7 +42,8 @@ void snecki_record_init(sneck_client *client, const sneck_client_options *option
 	char own[256] = "";
 	struct timespec now;
 
-	record->wanted = options->who_user || options->who_command || options->note;
+	record->wanted = (options->who_user || options->who_command || options->note) &&
+	                 client->dialect->encode_record;
 	copy_text(record->user, sizeof record->user, options->who_user ? options->who_user : "");
 	copy_text(record->command, sizeof record->command, options->who_command ? options->who_command : "");
 	copy_text(record->note, sizeof record->note, options->note ? options->note : "");

@@ -24,6 +24,8 @@ struct dialect_session {
 	const char *id; /* host:pid:random, at most 40 bytes, no '.', printable */
 	int64_t keep_ms;
 	int64_t bury_ms;
+	const char *uuid;   /* the session's other name, for layouts that want one: 36 characters */
+	const char *prefix; /* before every name, in layouts without namespaces; "" by default */
 };
 
 /* Who a session is, for people who look at locks. Texts are NUL-terminated and may be empty. */
@@ -35,6 +37,7 @@ struct session_record {
 
 struct dialect {
 	const char *name;
+	struct lock_traits traits;
 	/* Append the RESP bytes of `op` on lock `name` to `out`: EVALSHA, or EVAL with `full_text`.
 	 * 0, SNECK_ENOMEM or SNECK_ENOTSUP. */
 	int (*encode)(const struct dialect_session *session, const struct lock_op *op, const char *name,
@@ -44,17 +47,27 @@ struct dialect {
 	 * for LOCK_BROKEN who did it and why. */
 	void (*decode)(const struct dialect_session *session, const struct lock_op *op,
 	        const struct redisReply *reply, struct lock_outcome *ret, struct sneck_error *reterr);
-	/* The channel on which this session hears of grants. Appends to `out`; 0 or SNECK_ENOMEM. */
+	/* May this be the name of a lock? NULL: any may. 0 or SNECK_EINVAL, with the reason. */
+	int (*check_name)(const struct dialect_session *session, const char *name, size_t name_len,
+	        struct sneck_error *reterr);
+	/* The channel on which this session hears of grants. Appends to `out`; 0 or SNECK_ENOMEM. NULL: the
+	 * session has none. */
 	int (*channel)(const struct dialect_session *session, struct buf *out);
 	/* Read one message of that channel; false: not understood, ignore it. */
 	bool (*read_note)(const struct dialect_session *session, const char *payload, size_t len,
 	        struct lock_note *ret);
+	/* traits.polls: the channel on which `attempt` hears that the lock may be free, and whether this is
+	 * what a message of it says. */
+	int (*lock_channel)(const struct dialect_session *session, const char *name, size_t name_len,
+	        uint64_t attempt, struct buf *out);
+	bool (*says_free)(const char *payload, size_t len);
 	/* The public id of an attempt of this session, for detach (NUL-terminated, LOCK_ID_MAX). */
 	void (*hold_id)(
 	        const struct dialect_session *session, char mode, uint64_t attempt, char ret_id[LOCK_ID_MAX]);
 	/* Is `id` one that hold_id could have made? */
 	bool (*check_id)(const char *id);
-	/* Write (or write again) the session's record, which lasts `ttl_ms`. One script call, as encode. */
+	/* Write (or write again) the session's record, which lasts `ttl_ms`. One script call, as encode.
+	 * NULL: there are no records, and the other functions about them are NULL as well. */
 	int (*encode_record)(const struct dialect_session *session, const struct session_record *record,
 	        int64_t ttl_ms, bool full_text, struct buf *out);
 	/* Remove it. One plain command. */
@@ -97,5 +110,9 @@ struct dialect {
 };
 
 extern const struct dialect snecki_native;
+
+/* The dialect of that name (NULL: native). NULL and SNECK_EINVAL: there is none; the text lists those
+ * there are. */
+const struct dialect *snecki_dialect_find(const char *name, struct sneck_error *reterr);
 
 #endif

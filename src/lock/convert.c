@@ -134,6 +134,12 @@ void snecki_conv_upgrade(struct lock_core *core, struct lock_wish *wish, int64_t
 	struct lock_grant *grant = wish->grant;
 	struct lock_entry *entry = grant->entry;
 
+	if (core->config.traits.no_upgrade && grant->mode == 'R') {
+		wish->grant = NULL;
+		snecki_wish_finish(core, wish, wish->kind == WISH_UPGRADE ? SNECK_ENOTSUP : SNECK_EDEADLK,
+		        "in this dialect a reader cannot come to write: release READ first");
+		return;
+	}
 	if (upgrade_under_way(entry)) {
 		entry->local_holder = true;
 		entry->holder_mode = 'R';
@@ -254,8 +260,11 @@ static void upgrade_waits(struct lock_core *core, struct lock_grant *grant,
 	grant->last_code = 0;
 	grant->token_seen = outcome->token;
 	grant->beat_valid_ns = sent_ns + (wait_ms - snecki_margin_ms(wait_ms)) * NS_PER_MS;
-	grant->beat_at_ns = grant->early ? now_ns : snecki_grant_next_beat(core, sent_ns);
+	int64_t beat_at = core->config.traits.polls ? snecki_grant_next_poll(core, grant, now_ns)
+	                                            : snecki_grant_next_beat(core, sent_ns);
+	grant->beat_at_ns = grant->early ? now_ns : beat_at;
 	grant->early = false;
+	snecki_grant_listen(core, grant, true);
 	if (grant->wish)
 		grant->wish->answered = true;
 	snecki_lease_arm(core, grant);
@@ -401,6 +410,11 @@ void snecki_core_downgrade(struct lock_core *core, struct lock_wish *wish, int64
 		return;
 	if (hold->mode == 'R') {
 		snecki_wish_finish(core, wish, 0, NULL);
+		return;
+	}
+	if (core->config.traits.no_downgrade) {
+		snecki_wish_finish(core, wish, SNECK_ENOTSUP,
+		        "in this dialect a writer cannot come to read: release WRITE and acquire READ");
 		return;
 	}
 	if (hold->grant->conv != CONV_NONE || hold->grant->wish) {

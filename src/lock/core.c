@@ -59,6 +59,11 @@ void snecki_core_free(struct lock_core *core) {
 	free(core);
 }
 
+uint64_t snecki_core_random(struct lock_core *core, uint64_t below) {
+	core->rng = core->rng * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+	return (core->rng >> 33) % below;
+}
+
 /* ---- Entries ------------------------------------------------------------------------------------*/
 
 struct lock_entry *snecki_entry_get(struct lock_core *core, const void *name, size_t name_len, bool create) {

@@ -116,6 +116,9 @@ struct lock_hooks {
 	void (*state)(void *ctx, struct lock_hold *hold);
 	/* An id for OP_RENAME of our own attempt. */
 	void (*own_id)(void *ctx, char mode, uint64_t attempt, char ret_id[LOCK_ID_MAX]);
+	/* traits.polls: `attempt` begins (ends) to wait for the lock; until then it wants to hear when that
+	 * may be free (snecki_core_maybe_free). */
+	void (*listen)(void *ctx, const char *name, size_t name_len, uint64_t attempt, bool on);
 };
 
 struct lock_core_config {
@@ -126,6 +129,7 @@ struct lock_core_config {
 	int64_t wait_lease_ms;
 	int64_t beat_ms;
 	bool verify_grants;
+	struct lock_traits traits;
 	uint64_t seed; /* spreads the renewals */
 };
 
@@ -170,6 +174,8 @@ bool snecki_core_shares(const struct lock_core *core);
 void snecki_core_reply(struct lock_core *core, struct lock_call *call, const struct lock_outcome *outcome,
         const char *detail, int64_t sent_ns, int64_t now_ns);
 void snecki_core_note(struct lock_core *core, const struct lock_note *note, int64_t now_ns);
+/* traits.polls: whoever waits for this lock asks at once. */
+void snecki_core_maybe_free(struct lock_core *core, const void *name, size_t name_len, int64_t now_ns);
 void snecki_core_connected(struct lock_core *core, int64_t now_ns);  /* commands flow (again) */
 void snecki_core_subscribed(struct lock_core *core, int64_t now_ns); /* messages flow (again) */
 

@@ -61,6 +61,7 @@ void snecki_grant_drop(struct lock_core *core, struct lock_grant *grant) {
 		grant->ticket->grant = NULL;
 	if (grant->entry->pending == grant)
 		grant->entry->pending = NULL;
+	snecki_grant_listen(core, grant, false);
 	snecki_map_remove(&core->attempts, &grant->by_attempt.node);
 	if (grant->conv_attempt)
 		snecki_map_remove(&core->attempts, &grant->by_conv.node);
@@ -75,6 +76,7 @@ uint64_t snecki_grant_begin_conv(struct lock_core *core, struct lock_grant *gran
 	grant->conv = conv;
 	grant->conv_valid_ns = grant->valid_until_ns;
 	grant->conv_won = false;
+	grant->polls = 0;
 	if (!grant->claimed) /* a renewal takes the place of the claim */
 		grant->renew_at_ns = grant->confirmed_ns;
 	grant->conv_attempt = ++core->attempt_counter;
@@ -84,6 +86,7 @@ uint64_t snecki_grant_begin_conv(struct lock_core *core, struct lock_grant *gran
 }
 
 void snecki_grant_end_conv(struct lock_core *core, struct lock_grant *grant) {
+	snecki_grant_listen(core, grant, false);
 	grant->conv = CONV_NONE;
 	grant->retry_at_ns = NS_NEVER;
 	if (!grant->conv_attempt)
@@ -128,6 +131,55 @@ void snecki_grant_bury(struct lock_grant *grant, uint64_t attempt) {
 	grant->bury[grant->bury_n++] = attempt;
 }
 
+/* ---- Layouts without a queue ---------------------------------------------------------------------*/
+
+void snecki_grant_listen(struct lock_core *core, struct lock_grant *grant, bool on) {
+	const struct lock_entry *entry = grant->entry;
+
+	if (!core->config.traits.polls || grant->listening == on)
+		return;
+	grant->listening = on;
+	core->config.hooks->listen(core->config.ctx, entry->name, entry->name_len, grant->attempt, on);
+}
+
+/* Pauses that grow by half, and differ by chance, so that those who wait do not ask together. */
+int64_t snecki_grant_next_poll(struct lock_core *core, struct lock_grant *grant, int64_t from_ns) {
+	const struct lock_traits *traits = &core->config.traits;
+	int64_t pause_ns = traits->poll_first_ms * NS_PER_MS;
+	int64_t most_ns = traits->poll_most_ms * NS_PER_MS;
+
+	for (unsigned i = 0; i < grant->polls && pause_ns < most_ns; i++)
+		pause_ns += pause_ns / 2;
+	grant->polls++;
+	if (pause_ns > most_ns)
+		pause_ns = most_ns;
+	return from_ns + pause_ns - (int64_t)snecki_core_random(core, (uint64_t)(pause_ns / 4 + 1));
+}
+
+/* How many holds the program has on this attempt; one that is only asked for is for one. */
+static void count_holds(const struct lock_grant *grant, uint32_t *reads, uint32_t *writes) {
+	*reads = *writes = 0;
+	LIST_EACH (h, &grant->holds)
+		++*(LIST_ITEM(h, struct lock_hold, in_grant)->mode == 'W' ? writes : reads);
+	if (*reads + *writes == 0)
+		++*(grant->mode == 'W' ? writes : reads);
+}
+
+/* The program has come to hold it more, or fewer, times: the server hears it with a renewal that lengthens
+ * nothing. Nobody waits for the answer, and the watchdog's next renewal says it again. */
+void snecki_grant_tell_counts(struct lock_core *core, struct lock_entry *entry) {
+	uint32_t reads, writes;
+
+	LIST_EACH (g, &entry->grants) {
+		struct lock_grant *grant = LIST_ITEM(g, struct lock_grant, in_entry);
+		if (grant->state != GRANT_HELD || !snecki_grant_named(grant) || snecki_grant_empty(grant))
+			continue;
+		count_holds(grant, &reads, &writes);
+		if (reads != grant->told_reads || writes != grant->told_writes)
+			snecki_lease_renew(core, grant, NULL, 1);
+	}
+}
+
 /* ---- Requests -----------------------------------------------------------------------------------*/
 
 struct lock_call *snecki_call_new(
@@ -149,6 +201,11 @@ struct lock_call *snecki_call_new(
 			grant->longest_ms = grant->lease_ms;
 		if (grant->token > grant->server_token)
 			call->op.last_token = grant->token;
+		if (core->config.traits.counts) {
+			count_holds(grant, &call->op.reads, &call->op.writes);
+			grant->told_reads = call->op.reads;
+			grant->told_writes = call->op.writes;
+		}
 		snecki_list_append(&grant->calls, &call->node);
 	}
 	return call;
@@ -334,6 +391,7 @@ void snecki_grant_leave(
 		snecki_grant_bury(grant, grant->conv_attempt);
 		snecki_grant_end_conv(core, grant);
 	}
+	snecki_grant_listen(core, grant, false);
 	grant->leave_op = grant->state == GRANT_HELD ? OP_RELEASE : OP_CANCEL;
 	grant->renew_first = false;
 	snecki_grant_leave_longer(core, grant, now_ns);

@@ -148,14 +148,14 @@ static int64_t interval_ns(const struct lock_grant *grant) {
 
 /* Spread over the last fifth of the interval, so that grants taken together are not renewed together. */
 static int64_t spread_ns(struct lock_core *core, int64_t interval) {
-	core->rng = core->rng * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-	return (int64_t)((core->rng >> 33) % (uint64_t)(interval / 5 + 1));
+	return (int64_t)snecki_core_random(core, (uint64_t)(interval / 5 + 1));
 }
 
 void snecki_lease_held(struct lock_core *core, struct lock_grant *grant, int64_t now_ns) {
 	int64_t interval = interval_ns(grant);
 
 	(void)now_ns;
+	snecki_grant_listen(core, grant, false);
 	grant->state = GRANT_HELD;
 	grant->fresh = true;
 	grant->suspect = false;

@@ -97,3 +97,23 @@ void snecki_core_note(struct lock_core *core, const struct lock_note *note, int6
 	snecki_pump(core, entry, now_ns);
 	snecki_entry_settle(core, entry);
 }
+
+/* A question that is under way may have been answered before the lock became free: it is asked again. */
+static void ask_again(struct lock_core *core, struct lock_grant *grant, int64_t now_ns) {
+	bool waits = grant->state == GRANT_QUEUED || grant->conv == CONV_UP_QUEUED;
+
+	if (grant->state == GRANT_ASKED || grant->conv == CONV_UP_ASKED || (waits && grant->beating))
+		grant->early = true;
+	else if (waits)
+		snecki_grant_beat(core, grant, now_ns);
+	snecki_lease_arm(core, grant);
+}
+
+void snecki_core_maybe_free(struct lock_core *core, const void *name, size_t name_len, int64_t now_ns) {
+	snecki_core_run(core, now_ns);
+	struct lock_entry *entry = snecki_entry_get(core, name, name_len, false);
+	if (!entry)
+		return;
+	LIST_EACH (g, &entry->grants)
+		ask_again(core, LIST_ITEM(g, struct lock_grant, in_entry), now_ns);
+}

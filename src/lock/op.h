@@ -24,6 +24,22 @@ enum lock_op_kind {
 
 enum { LOCK_OWN_MAX = 8, LOCK_BURY_MAX = 8, LOCK_ID_MAX = 64, LOCK_HOLDER_MAX = 48 };
 
+/* What a layout can do, and what it leaves to the core. All false: everything, as the native dialect. */
+struct lock_traits {
+	/* No queue on the server. Who waits asks again (OP_BEAT takes what it can get): when a message says
+	 * that the lock may be free, when the last holder's time is over, and every so often. */
+	bool polls;
+	bool counts;        /* the server is told how many holds an attempt has (lock_op.reads, .writes) */
+	bool no_read;       /* WRITE is all there is */
+	bool no_upgrade;    /* a reader cannot come to write */
+	bool no_downgrade;  /* a writer cannot come to read: it covers its readers to their end */
+	bool no_tokens;     /* all tokens are 0 */
+	bool server_tokens; /* a number is the server's to give: nothing is passed on within the session */
+	/* `polls`: the pause before the first question that is asked again, and the longest one; each is
+	 * half as long again as the one before. */
+	int32_t poll_first_ms, poll_most_ms;
+};
+
 /* `attempt` and `old` are counters of this session; the dialect puts the session's id before them. */
 struct lock_op {
 	enum lock_op_kind kind;
@@ -38,6 +54,8 @@ struct lock_op {
 	uint64_t old; /* OP_UPGRADE, OP_DOWNGRADE, and OP_BEAT/OP_CANCEL of an upgrade; else 0 */
 	int64_t lease_ms;
 	int64_t wait_lease_ms;
+	/* Where the layout counts: how many holds of the program the attempt has, with this one. */
+	uint32_t reads, writes;
 	uint64_t last_token; /* highest token this session used locally under the hold; 0: none */
 	/* Other attempts of this session that hold the lock and do not stand in the way (re-entry of a
 	 * reader past the queue, upgrade beside other reads of the same session). */

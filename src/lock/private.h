@@ -73,6 +73,9 @@ struct lock_grant {
 	bool may_be_late;        /* a request of it went unanswered, and may still run */
 	bool beside;             /* another grant of this session may hold beside it, and move the token */
 	bool prefer;
+	bool listening;                   /* hooks->listen was told */
+	unsigned polls;                   /* questions asked again since it waits */
+	uint32_t told_reads, told_writes; /* traits.counts: what the server was told last */
 	uint64_t attempt;
 	uint64_t conv_attempt;
 	int64_t lease_ms;
@@ -164,6 +167,10 @@ struct lock_call *snecki_call_new(
 void snecki_call_send(struct lock_core *core, struct lock_call *call);
 bool snecki_grant_ask(struct lock_core *core, struct lock_grant *grant);
 int64_t snecki_grant_next_beat(const struct lock_core *core, int64_t from_ns);
+int64_t snecki_grant_next_poll(struct lock_core *core, struct lock_grant *grant, int64_t from_ns);
+void snecki_grant_tell_counts(struct lock_core *core, struct lock_entry *entry);
+void snecki_grant_listen(struct lock_core *core, struct lock_grant *grant, bool on);
+uint64_t snecki_core_random(struct lock_core *core, uint64_t below);
 void snecki_grant_beat(struct lock_core *core, struct lock_grant *grant, int64_t now_ns);
 void snecki_grant_leave(
         struct lock_core *core, struct lock_grant *grant, struct lock_wish *ticket, int64_t now_ns);

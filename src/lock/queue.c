@@ -147,7 +147,7 @@ static bool serve_writer(
 		serve(core, grant, wish, grant->token, now_ns);
 		return true;
 	}
-	if (!may_hand_over(grant, now_ns) || grant->beside)
+	if (!may_hand_over(grant, now_ns) || grant->beside || core->config.traits.server_tokens)
 		return false;
 	if (grant->suspect || !long_enough(grant, wish, now_ns) || !token_in_reach(grant)) {
 		renew_before_use(core, grant, wish, now_ns);
@@ -157,7 +157,9 @@ static bool serve_writer(
 	core->counters.handovers++;
 	core->shares = true;
 	core->counters.local_acquires++;
-	serve(core, grant, wish, ++grant->token, now_ns);
+	if (!core->config.traits.no_tokens)
+		grant->token++;
+	serve(core, grant, wish, grant->token, now_ns);
 	return true;
 }
 
@@ -271,6 +273,8 @@ void snecki_pump(struct lock_core *core, struct lock_entry *entry, int64_t now_n
 		snecki_grant_leave(core, entry->pending, NULL, now_ns);
 	while ((wish = head_of(entry)) && !entry->pending && !core->closing && !waits_for_own(entry))
 		ask_for_head(core, entry, wish);
+	if (core->config.traits.counts && !core->closing)
+		snecki_grant_tell_counts(core, entry);
 }
 
 /* ---- Arrival ------------------------------------------------------------------------------------*/
@@ -295,8 +299,9 @@ static bool reenter(
 	if (!held)
 		return false;
 	int64_t until = now_ns + (wish->lease_ms - snecki_margin_ms(wish->lease_ms)) * NS_PER_MS;
-	if (wish->fixed && until > held->grant->valid_until_ns) {
-		ask_private(core, entry, wish); /* it may outlive what is held: an attempt of its own */
+	bool outlives = wish->fixed && until > held->grant->valid_until_ns;
+	if (outlives && !core->config.traits.polls) { /* else the watchdog sees it to its end */
+		ask_private(core, entry, wish);       /* it may outlive what is held: an attempt of its own */
 		return true;
 	}
 	core->counters.local_acquires++;
@@ -482,8 +487,8 @@ void snecki_grant_settle(
 
 	if (!snecki_grant_empty(grant)) {
 		shorten_lease(grant);
-		bool covers_readers_only =
-		        grant->mode == 'W' && grant->conv == CONV_NONE && !has_write_hold(grant);
+		bool covers_readers_only = grant->mode == 'W' && grant->conv == CONV_NONE &&
+		                           !has_write_hold(grant) && !core->config.traits.no_downgrade;
 		if (covers_readers_only)
 			snecki_conv_downgrade(core, grant, ticket, now_ns);
 		else if (ticket)

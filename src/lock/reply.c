@@ -133,12 +133,14 @@ static void now_waiting(struct lock_core *core, struct lock_grant *grant, const 
 		grant->wish->answered = true;
 	else
 		snecki_queue_refuse_nowait(core, grant->entry);
-	int64_t beat_at = snecki_grant_next_beat(core, sent_ns);
+	int64_t beat_at = core->config.traits.polls ? snecki_grant_next_poll(core, grant, now_ns)
+	                                            : snecki_grant_next_beat(core, sent_ns);
 	int64_t look_at = now_ns + look_after_ms(outcome) * NS_PER_MS;
 	if (look_at < beat_at)
 		beat_at = look_at;
 	grant->beat_at_ns = grant->early ? now_ns : beat_at;
 	grant->early = false;
+	snecki_grant_listen(core, grant, true);
 	snecki_lease_arm(core, grant);
 }
 

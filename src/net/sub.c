@@ -9,7 +9,9 @@
  * connection on which nothing arrived for ping_ms is asked with PING, and broken when that is not
  * answered within the command time. The subscription itself is awaited under the same rule.
  * The pause between attempts starts over only after a confirmed subscription: a user that may connect
- * but not subscribe must not cause a storm. */
+ * but not subscribe must not cause a storm.
+ *
+ * Channels that come and go are in a table of their own (topics.h). */
 #include "net/sub.h"
 
 #include <stdatomic.h>
@@ -24,6 +26,7 @@
 #include "net/backoff.h"
 #include "net/link.h"
 #include "net/server_error.h"
+#include "net/topics.h"
 #include "net/url.h"
 
 enum { PING_DEFAULT_MS = 5000 };
@@ -32,6 +35,7 @@ struct sub {
 	struct sub_config config;
 	atomic_bool wanted;
 	atomic_bool ready;
+	struct topics topics;
 	/* The rest belongs to the background thread. */
 	struct link link;
 	struct backoff backoff;
@@ -59,13 +63,20 @@ int snecki_sub_new(const struct sub_config *config, struct sub **ret) {
 		sub->config.ping_ms = PING_DEFAULT_MS;
 	atomic_init(&sub->wanted, false);
 	atomic_init(&sub->ready, false);
-	int r = snecki_link_init(&sub->link, &link_config);
-	if (r < 0) {
-		free(sub);
-		return r;
-	}
+	int r = snecki_topics_init(&sub->topics);
+	if (r < 0)
+		goto no_topics;
+	r = snecki_link_init(&sub->link, &link_config);
+	if (r < 0)
+		goto no_link;
 	*ret = sub;
 	return 0;
+
+no_link:
+	snecki_topics_done(&sub->topics);
+no_topics:
+	free(sub);
+	return r;
 }
 
 void snecki_sub_free(struct sub *sub) {
@@ -73,11 +84,13 @@ void snecki_sub_free(struct sub *sub) {
 		return;
 	snecki_link_done(&sub->link);
 	snecki_buf_done(&sub->out);
+	snecki_topics_done(&sub->topics);
 	free(sub);
 }
 
 void snecki_sub_abandon(struct sub *sub) {
-	/* The background thread may have been anywhere when the process forked. */
+	/* The background thread may have been anywhere when the process forked, and any thread inside the
+	 * table of topics: that is left as it is. */
 	snecki_link_abandon(&sub->link, false);
 	free(sub);
 }
@@ -85,6 +98,23 @@ void snecki_sub_abandon(struct sub *sub) {
 void snecki_sub_want(struct sub *sub) {
 	if (!atomic_exchange(&sub->wanted, true))
 		sub->config.wake_background(sub->config.ctx);
+}
+
+int snecki_sub_listen(
+        struct sub *sub, const char *channel, size_t channel_len, const char *subject, size_t subject_len) {
+	bool changed;
+	int r = snecki_topics_add(&sub->topics, channel, channel_len, subject, subject_len, &changed);
+
+	if (r < 0)
+		return r;
+	atomic_store(&sub->wanted, true);
+	if (changed)
+		sub->config.wake_background(sub->config.ctx);
+	return 0;
+}
+
+void snecki_sub_unlisten(struct sub *sub, const char *channel, size_t channel_len) {
+	snecki_topics_remove(&sub->topics, channel, channel_len);
 }
 
 bool snecki_sub_is_ready(struct sub *sub) {
@@ -125,9 +155,12 @@ static int ask(struct sub *sub, int64_t now_ns, struct sneck_error *reterr) {
 
 static int subscribe(struct sub *sub, int64_t now_ns, struct sneck_error *reterr) {
 	sub->heard_ns = now_ns;
-	snecki_buf_resp_array(&sub->out, 2);
-	snecki_buf_resp_str(&sub->out, "SUBSCRIBE");
-	snecki_buf_resp_bulk(&sub->out, sub->config.channel, sub->config.channel_len);
+	if (sub->config.channel_len) {
+		snecki_buf_resp_array(&sub->out, 2);
+		snecki_buf_resp_str(&sub->out, "SUBSCRIBE");
+		snecki_buf_resp_bulk(&sub->out, sub->config.channel, sub->config.channel_len);
+	}
+	snecki_topics_write_all(&sub->topics, &sub->out);
 	return ask(sub, now_ns, reterr);
 }
 
@@ -141,6 +174,31 @@ static bool is_string(const redisReply *reply, const char *data, size_t len) {
 	return reply->type == REDIS_REPLY_STRING && reply->len == len && memcmp(reply->str, data, len) == 0;
 }
 
+static void is_ready(struct sub *sub) {
+	snecki_backoff_reset(&sub->backoff);
+	if (!atomic_exchange(&sub->ready, true))
+		snecki_log(sub->config.log, LOG_DEBUG_, "subscribed");
+}
+
+/* About a channel that comes and goes. */
+static void take_topic(struct sub *sub, redisReply **part) {
+	const struct sub_config *config = &sub->config;
+	struct topic_subject subject;
+
+	if (part[1]->type != REDIS_REPLY_STRING ||
+	        !snecki_topics_find(&sub->topics, part[1]->str, (size_t)part[1]->len, &subject))
+		return;
+	if (is_string(part[0], "message", 7) && part[2]->type == REDIS_REPLY_STRING) {
+		config->on_topic_message(
+		        config->ctx, subject.data, subject.len, part[2]->str, (size_t)part[2]->len);
+	} else if (is_string(part[0], "subscribe", 9)) {
+		if (!config->channel_len)
+			is_ready(sub);
+		config->on_topic_ready(config->ctx, subject.data, subject.len);
+	}
+	snecki_buf_done(&subject.bytes);
+}
+
 /* What the server said: a confirmation, a message, the answer to PING, or an error. */
 static int take_reply(struct sub *sub, const redisReply *reply, struct sneck_error *reterr) {
 	const struct sub_config *config = &sub->config;
@@ -152,15 +210,17 @@ static int take_reply(struct sub *sub, const redisReply *reply, struct sneck_err
 	if (reply->type != REDIS_REPLY_ARRAY || reply->elements < 2)
 		return snecki_err(reterr, SNECK_ECONN, "the server sent no message but something else");
 	redisReply **part = reply->element;
-	if (reply->elements != 3 || !is_string(part[1], config->channel, config->channel_len))
+	if (reply->elements != 3)
 		return 0;
+	if (!is_string(part[1], config->channel, config->channel_len)) {
+		take_topic(sub, part);
+		return 0;
+	}
 	if (is_string(part[0], "message", 7)) {
 		if (part[2]->type == REDIS_REPLY_STRING && config->on_message)
 			config->on_message(config->ctx, part[2]->str, part[2]->len);
 	} else if (is_string(part[0], "subscribe", 9)) {
-		snecki_backoff_reset(&sub->backoff);
-		atomic_store(&sub->ready, true);
-		snecki_log(config->log, LOG_DEBUG_, "subscribed");
+		is_ready(sub);
 		if (config->on_ready)
 			config->on_ready(config->ctx);
 	}
@@ -191,6 +251,7 @@ static int run_up(struct sub *sub, bool polled, int64_t now_ns, struct sneck_err
 	/* Without an event there is nothing to read, except that silence is judged after a last look:
 	 * this process may have been stopped, or the machine asleep. */
 	bool late = sub->answer_ns && now_ns >= sub->answer_ns;
+	snecki_topics_write_changes(&sub->topics, &sub->out);
 	int r = flush(sub, reterr);
 	if (r == 0 && (polled || late))
 		r = receive(sub, reterr);

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* The subscribe connection: one socket on which the server's messages arrive. Everything here runs
  * on the background thread, except where it says otherwise. It reconnects by itself (with jittered
- * backoff) once wanted, and subscribes again. A connection that stays silent is probed with PING. */
+ * backoff) once wanted, and subscribes again. A connection that stays silent is probed with PING.
+ *
+ * There is one channel for as long as the connection is wanted (or none), and others that come and go,
+ * each with a subject by which its user knows it. */
 #ifndef SNECK_NET_SUB_H
 #define SNECK_NET_SUB_H
 
@@ -19,7 +22,7 @@ struct sub_config {
 	const struct url *url; /* borrowed */
 	const char *client_name;
 	const char *channel; /* copied */
-	size_t channel_len;
+	size_t channel_len;  /* 0: there is none that stays */
 	uint32_t connect_ms;
 	uint32_t command_ms;
 	uint32_t ping_ms; /* a connection that has been silent for so long is probed; 0: 5000 */
@@ -27,6 +30,10 @@ struct sub_config {
 	void (*on_ready)(void *ctx); /* the server has confirmed the subscription */
 	void (*on_down)(void *ctx, const struct sneck_error *why);
 	void (*on_message)(void *ctx, const char *payload, size_t len);
+	/* A further channel: the server has confirmed it; a message came. */
+	void (*on_topic_ready)(void *ctx, const char *subject, size_t subject_len);
+	void (*on_topic_message)(
+	        void *ctx, const char *subject, size_t subject_len, const char *payload, size_t len);
 	/* Thread: any. */
 	void (*wake_background)(void *ctx);
 	void *ctx;
@@ -37,7 +44,12 @@ void snecki_sub_free(struct sub *sub);
 void snecki_sub_abandon(struct sub *sub); /* in a forked child */
 /* Thread: any. From now on there shall be a subscription. */
 void snecki_sub_want(struct sub *sub);
-/* Thread: any. */
+/* Thread: any. Hear `channel` as well, as often as that is said; `subject` goes to the functions above.
+ * 0 or SNECK_ENOMEM. One that nobody hears any more is kept for a while. */
+int snecki_sub_listen(
+        struct sub *sub, const char *channel, size_t channel_len, const char *subject, size_t subject_len);
+void snecki_sub_unlisten(struct sub *sub, const char *channel, size_t channel_len);
+/* Thread: any. The channel that stays is subscribed. */
 bool snecki_sub_is_ready(struct sub *sub);
 int snecki_sub_bg_prepare(struct sub *sub, struct pollfd pfds[2], int64_t *deadline_ns);
 void snecki_sub_bg_run(struct sub *sub, const struct pollfd *pfds, int n, int64_t now_ns);

@@ -236,15 +236,21 @@ static int parse_query(struct span s, bool *has_db, struct url *url, struct snec
 		} else if (span_is(key, "password")) {
 			twice = url->password;
 			r = decode(value, "password", &url->password, reterr);
+		} else if (span_is(key, "dialect")) {
+			twice = url->dialect;
+			r = decode(value, "dialect", &url->dialect, reterr);
+		} else if (span_is(key, "prefix")) {
+			twice = url->prefix;
+			r = decode(value, "prefix", &url->prefix, reterr);
 		} else {
 			return snecki_err(reterr, SNECK_EINVAL,
-			        "server URL: query parameter number %d is not known; valid are db=, user= "
-			        "and "
-			        "password=, joined by '&' (write '%%26' for '&' in a value)",
+			        "server URL: query parameter number %d is not known; valid are db=, user=, "
+			        "password=, dialect= and prefix=, joined by '&' (write '%%26' for '&' in a "
+			        "value)",
 			        number);
 		}
 		if (twice)
-			return bad(reterr, "the database, user or password is given twice");
+			return bad(reterr, "a query parameter, the user or the password is given twice");
 		if (r < 0)
 			return r;
 	}
@@ -367,8 +373,13 @@ static int parse(const char *text, struct url *url, struct sneck_error *reterr) 
 		return bad(reterr, "it has no scheme");
 	struct span scheme = cut(&rest, colon);
 	if (span_is(scheme, "local")) {
+		bool has_db = true; /* there is one database */
 		url->kind = URL_LOCAL;
-		return rest.len == 0 ? 0 : bad(reterr, "nothing may follow 'local:'");
+		if (rest.len == 0)
+			return 0;
+		if (rest.at[0] != '?')
+			return bad(reterr, "nothing but '?' and parameters may follow 'local:'");
+		return parse_query((struct span){ rest.at + 1, rest.len - 1 }, &has_db, url, reterr);
 	}
 	bool is_unix = false;
 	int r = check_scheme(scheme, &is_unix, reterr);
@@ -399,6 +410,8 @@ void snecki_url_done(struct url *url) {
 	free(url->path);
 	free_secret(url->user);
 	free_secret(url->password);
+	free(url->dialect);
+	free(url->prefix);
 	*url = (struct url){ 0 };
 }
 

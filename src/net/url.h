@@ -18,6 +18,8 @@ struct url {
 	char *user;     /* NULL: none */
 	char *password; /* NULL: none */
 	uint32_t db;
+	char *dialect; /* NULL: not named */
+	char *prefix;  /* NULL: none */
 };
 
 /* redis://, valkey://, unix://, redis+unix://, a bare /path, local:. SNECK_EINVAL: the text names

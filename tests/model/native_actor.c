@@ -228,7 +228,7 @@ void actor_note(struct world *world, int which, const struct lock_note *note) {
 
 void actor_broken(struct world *world, int which, const char *member, int64_t grace_ms) {
 	struct actor *a = &world->actors[which];
-	struct dialect_session session = { "model", a->id, 0, 0 };
+	struct dialect_session session = { .name_space = "model", .id = a->id };
 	char held[LOCK_ID_MAX], converted[LOCK_ID_MAX];
 	snecki_native.hold_id(&session, member[0], a->attempt, held);
 	snecki_native.hold_id(&session, member[0], a->conversion, converted);
@@ -415,7 +415,7 @@ static void adopt(struct world *world, int which) {
 
 static void detach(struct world *world, int which) {
 	struct actor *a = &world->actors[which];
-	struct dialect_session session = { "model", a->id, 0, 0 };
+	struct dialect_session session = { .name_space = "model", .id = a->id };
 	char id[LOCK_ID_MAX];
 	snecki_native.hold_id(&session, a->mode, a->attempt, id);
 	world->detached_at = (world->detached_at + 1) % DETACHED_MAX;

@@ -157,7 +157,10 @@ static void send_grants(struct world *world, const struct model_result *result) 
 }
 
 static void execute(struct world *world, const struct message *request) {
-	struct dialect_session session = { "model", "", world_times.keep_ms, world_times.bury_ms };
+	struct dialect_session session = { .name_space = "model",
+		.id = "",
+		.keep_ms = world_times.keep_ms,
+		.bury_ms = world_times.bury_ms };
 	struct model_result result;
 	struct message reply = *request;
 	char id[sizeof(world->actors[0].id)];
@@ -177,7 +180,10 @@ static void execute(struct world *world, const struct message *request) {
 }
 
 static void break_member(struct world *world, int which, int64_t grace_ms) {
-	struct dialect_session session = { "model", "z0", world_times.keep_ms, world_times.bury_ms };
+	struct dialect_session session = { .name_space = "model",
+		.id = "z0",
+		.keep_ms = world_times.keep_ms,
+		.bury_ms = world_times.bury_ms };
 	struct model_result result;
 	struct model_member member = world->server.members[which];
 	int64_t now_us = world_server_us(world);

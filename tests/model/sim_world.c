@@ -165,7 +165,9 @@ static void on_own_id(void *ctx, char mode, uint64_t attempt, char ret_id[LOCK_I
 	sim_format_id(mode, ((struct session *)ctx)->id, attempt, ret_id);
 }
 
-static const struct lock_hooks hooks = { on_send, on_complete, on_state, on_own_id };
+static const struct lock_hooks hooks = {
+	.send = on_send, .complete = on_complete, .state = on_state, .own_id = on_own_id
+};
 
 /* ---- Sessions -----------------------------------------------------------------------------------*/
 

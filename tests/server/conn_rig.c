@@ -51,6 +51,23 @@ static void on_message(void *ctx, const char *payload, size_t len) {
 	atomic_fetch_add(&rig->messages, 1);
 }
 
+static void on_topic_ready(void *ctx, const char *subject, size_t subject_len) {
+	struct rig *rig = ctx;
+	(void)subject;
+	(void)subject_len;
+	atomic_fetch_add(&rig->topic_readies, 1);
+}
+
+static void on_topic_message(
+        void *ctx, const char *subject, size_t subject_len, const char *payload, size_t len) {
+	struct rig *rig = ctx;
+	pthread_mutex_lock(&rig->mutex);
+	snprintf(rig->last_message, sizeof(rig->last_message), "%.*s=%.*s", (int)subject_len, subject,
+	        (int)len, payload);
+	pthread_mutex_unlock(&rig->mutex);
+	atomic_fetch_add(&rig->topic_messages, 1);
+}
+
 static void on_log(void *ctx, int level, const char *text) {
 	struct rig *rig = ctx;
 	(void)level;
@@ -132,6 +149,8 @@ void rig_start(struct rig *rig, const char *url, const struct rig_options *optio
 			.on_ready = on_sub_ready,
 			.on_down = on_sub_down,
 			.on_message = on_message,
+			.on_topic_ready = on_topic_ready,
+			.on_topic_message = on_topic_message,
 			.wake_background = wake,
 			.ctx = rig,
 		};

@@ -27,18 +27,19 @@ struct rig {
 	atomic_int readies;    /* confirmed subscriptions */
 	atomic_int sub_downs;
 	atomic_int messages;
-	atomic_int rounds; /* of the background loop */
+	atomic_int topic_readies, topic_messages; /* of channels that come and go */
+	atomic_int rounds;                        /* of the background loop */
 	pthread_mutex_t mutex;
 	struct sneck_error why;     /* under mutex: of the last on_down */
 	struct sneck_error sub_why; /* under mutex: of the subscription's last on_down */
-	char last_message[64];      /* under mutex */
+	char last_message[64];      /* under mutex; of a topic: "subject=payload" */
 	char logged[4096];          /* under mutex: all log lines */
 };
 
 struct rig_options {
 	uint32_t connect_ms; /* 0: 1000 */
 	uint32_t command_ms; /* 0: 2000 */
-	const char *channel; /* NULL: no subscribe connection */
+	const char *channel; /* NULL: no subscribe connection; "": none that stays */
 	uint32_t ping_ms;
 };
 

@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-const struct dialect_session A = { "sneck", "A", KEEP_MS, BURY_MS };
-const struct dialect_session B = { "sneck", "B", KEEP_MS, BURY_MS };
-const struct dialect_session C = { "sneck", "C", KEEP_MS, BURY_MS };
-const struct dialect_session D = { "sneck", "D", KEEP_MS, BURY_MS };
+const struct dialect_session A = { .name_space = "sneck", .id = "A", .keep_ms = KEEP_MS, .bury_ms = BURY_MS };
+const struct dialect_session B = { .name_space = "sneck", .id = "B", .keep_ms = KEEP_MS, .bury_ms = BURY_MS };
+const struct dialect_session C = { .name_space = "sneck", .id = "C", .keep_ms = KEEP_MS, .bury_ms = BURY_MS };
+const struct dialect_session D = { .name_space = "sneck", .id = "D", .keep_ms = KEEP_MS, .bury_ms = BURY_MS };
 
 redisContext *native_redis;
 sneck_error native_error;

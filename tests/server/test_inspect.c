@@ -397,7 +397,9 @@ static void a_replica_can_be_asked(void **state) {
 	const char *const args[] = { "--replicaof", "127.0.0.1 1", NULL }; /* nobody is there */
 	assert_int_equal(test_server_start(&replica, args), 0);
 	redisContext *redis = test_server_connect(&replica);
-	const struct dialect_session session = { "sneck", "A", 10000, 60000 };
+	const struct dialect_session session = {
+		.name_space = "sneck", .id = "A", .keep_ms = 10000, .bury_ms = 60000
+	};
 	struct buf request = BUF_INIT;
 	redisReply *reply = NULL;
 	sneck_lock_info info = { 0 };

@@ -438,7 +438,9 @@ static void test_a_dead_crowd_is_busy_at_most_for_a_while(void **state) {
 /* An operation that finds its own hold dead removes it, also where many are dead. */
 static void test_ones_own_death_is_not_left_to_others(void **state) {
 	(void)state;
-	static const struct dialect_session last = { "sneck", "z", KEEP_MS, BURY_MS };
+	static const struct dialect_session last = {
+		.name_space = "sneck", .id = "z", .keep_ms = KEEP_MS, .bury_ms = BURY_MS
+	};
 	static const enum lock_op_kind kinds[] = { OP_ACQUIRE, OP_BEAT, OP_RENEW, OP_UPGRADE, OP_RENAME };
 	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
 		struct lock_op op = native_op(kinds[i], 'R', 1);

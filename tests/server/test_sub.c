@@ -146,9 +146,66 @@ static void test_no_permission(void **state) {
 	rig_stop(&rig);
 }
 
+/* ---- Channels that come and go -------------------------------------------------------------------*/
+
+static void listen_to(struct rig *rig, const char *channel) {
+	assert_int_equal(snecki_sub_listen(rig->sub, channel, strlen(channel), "lock", 4), 0);
+}
+
+static bool heard_by(struct test_server *server, const char *channel, int listeners) {
+	redisReply *reply = test_redis(server, "PUBSUB NUMSUB %s", channel);
+	bool so = reply->elements == 2 && reply->element[1]->integer == listeners;
+	freeReplyObject(reply);
+	return so;
+}
+
+static void test_topics_come_and_go(void **state) {
+	struct test_server *server = *state;
+	struct rig rig;
+	char name[16];
+	rig_start(&rig, server->url, &(struct rig_options){ .channel = "" });
+	listen_to(&rig, "t0");
+	listen_to(&rig, "t0"); /* twice: one subscription */
+	assert_true(WAIT_UNTIL(atomic_load(&rig.topic_readies) == 1, 5000));
+	assert_int_equal(test_redis_int(server, "PUBLISH t0 free"), 1);
+	assert_true(WAIT_UNTIL(last_message_is(&rig, "lock=free"), 5000));
+	snecki_sub_unlisten(rig.sub, "t0", 2);
+	assert_int_equal(test_redis_int(server, "PUBLISH t0 again"), 1);
+	assert_true(WAIT_UNTIL(last_message_is(&rig, "lock=again"), 5000));
+	snecki_sub_unlisten(rig.sub, "t0", 2);
+	/* It stays for a while, unheard, until enough others have been waited for. */
+	assert_true(heard_by(server, "t0", 1));
+	for (int i = 1; i <= 33; i++) {
+		snprintf(name, sizeof(name), "t%d", i);
+		listen_to(&rig, name);
+		assert_true(WAIT_UNTIL(atomic_load(&rig.topic_readies) == 1 + i, 5000));
+		snecki_sub_unlisten(rig.sub, name, strlen(name));
+	}
+	listen_to(&rig, "last");
+	assert_true(WAIT_UNTIL(heard_by(server, "t0", 0), 5000));
+	assert_true(heard_by(server, "t33", 1));
+	assert_int_equal(atomic_load(&rig.topic_messages), 2);
+	rig_stop(&rig);
+}
+
+static void test_topics_outlive_a_break(void **state) {
+	struct test_server *server = *state;
+	struct rig rig;
+	subscribe(&rig, server, 0, 0);
+	listen_to(&rig, "t0");
+	assert_true(WAIT_UNTIL(atomic_load(&rig.topic_readies) == 1, 5000));
+	assert_int_equal(test_redis_int(server, "CLIENT KILL TYPE pubsub"), 1);
+	assert_true(WAIT_UNTIL(atomic_load(&rig.topic_readies) == 2 && atomic_load(&rig.readies) == 2, 5000));
+	assert_int_equal(test_redis_int(server, "PUBLISH t0 free"), 1);
+	assert_true(WAIT_UNTIL(last_message_is(&rig, "lock=free"), 5000));
+	rig_stop(&rig);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_messages),
+		cmocka_unit_test(test_topics_come_and_go),
+		cmocka_unit_test(test_topics_outlive_a_break),
 		cmocka_unit_test(test_not_wanted),
 		cmocka_unit_test(test_subscribes_again),
 		cmocka_unit_test(test_outlives_a_restart),

@@ -62,17 +62,30 @@ static void on_own_id(void *ctx, char mode, uint64_t attempt, char ret_id[LOCK_I
 	snprintf(ret_id, LOCK_ID_MAX, "%cme.%llu", mode, (unsigned long long)attempt);
 }
 
-static const struct lock_hooks hooks = { on_send, on_complete, on_state, on_own_id };
+static void on_listen(void *ctx, const char *name, size_t name_len, uint64_t attempt, bool on) {
+	struct bench *bench = ctx;
+	(void)name;
+	(void)name_len;
+	(void)attempt;
+	bench->listening += on ? 1 : -1;
+}
+
+static const struct lock_hooks hooks = { on_send, on_complete, on_state, on_own_id, on_listen };
 
 /* ---- Set-up -------------------------------------------------------------------------------------*/
 
 int bench_setup(void **state) {
+	return bench_setup_layout(state, &(struct lock_traits){ 0 });
+}
+
+int bench_setup_layout(void **state, const struct lock_traits *traits) {
 	struct whole *whole = calloc(1, sizeof *whole);
 	struct lock_core_config config = { .hooks = &hooks,
 		.ctx = &whole->bench,
 		.session = "me",
 		.wait_lease_ms = BENCH_WAIT_LEASE_MS,
-		.beat_ms = BENCH_BEAT_MS };
+		.beat_ms = BENCH_BEAT_MS,
+		.traits = *traits };
 
 	*state = whole;
 	snecki_list_init(&whole->bench.sent);

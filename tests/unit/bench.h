@@ -34,9 +34,11 @@ struct bench {
 	struct list sent;        /* requests that the test has not looked at */
 	size_t sent_n;
 	bool verify_grants;
+	int listening; /* attempts that want to hear when the lock may be free */
 };
 
 int bench_setup(void **state);
+int bench_setup_layout(void **state, const struct lock_traits *traits); /* what the server cannot do */
 int bench_teardown(void **state);
 struct bench *bench_of(void **state);
 

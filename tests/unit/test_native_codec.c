@@ -16,7 +16,9 @@
 
 #include "dialect/native/native.h"
 
-static const struct dialect_session session = { "ns", "host:1:ab", 10000, 60000 };
+static const struct dialect_session session = {
+	.name_space = "ns", .id = "host:1:ab", .keep_ms = 10000, .bury_ms = 60000
+};
 
 static redisReply *parse(const char *bytes, size_t len) {
 	void *reply = NULL;
