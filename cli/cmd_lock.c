@@ -4,9 +4,8 @@
  * the script renews it in time. So `lock` prints the id that names exactly this hold, and the token to
  * give to whatever the lock protects.
  *
- * `unlock` and `renew` take the hold over by its id. That would also work with the hold of a program that
- * is alive and would lose it that way, so such holds are looked for and left alone: breaking is
- * another command's job. */
+ * `unlock` and `renew` act on the hold by that id, which stays the same. The id of a hold that a program
+ * keeps is of another form, and the library refuses it: breaking is another command's job. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,7 +41,7 @@ static const struct option_row lock_rows[] = {
 	{ "exclusive", 'x', NULL, "hold it alone (the default)", LOCK_EXCLUSIVE, GROUP_MODE },
 	{ "write", 0, NULL, NULL, LOCK_EXCLUSIVE, GROUP_MODE },
 	{ "lease", 0, "TIME", "how long it is held unless it is renewed (default: 30s)", LOCK_LEASE, 0 },
-	{ "note", 'm', "TEXT", "shown to those who look at the lock while this one waits", LOCK_NOTE, 0 },
+	{ "note", 'm', "TEXT", "shown to those who look at the lock", LOCK_NOTE, 0 },
 	{ "conflict-exit-code", 'E', "N", "exit with this when somebody else has it (default: 75)", LOCK_CODE,
 	        0 },
 	{ "policy", 0, "fair|prefer-writers", "who goes first (default: fair, in order of arrival)",
@@ -166,95 +165,79 @@ static int lock_main(const struct command *self, int argc, char **argv) {
 
 /* ---- unlock and renew -----------------------------------------------------------------------*/
 
-static int not_yours(const struct session *session, const char *name, const sneck_party *party) {
-	char shown[SHOWN_MAX];
+static int not_yours(const char *name, const sneck_party *party) {
+	char shown[SHOWN_MAX], who[SHOWN_MAX], command[SHOWN_MAX];
 
-	(void)session;
-	talk("%s: %s belongs to a program that is running (%s@%s, pid %d: %s); to end it by force: sneck "
-	     "break",
-	        quote_name(name, strlen(name), shown), party->id, party->user, party->host, (int)party->pid,
-	        party->command);
+	quote_name(party->command, strlen(party->command), command);
+	quote_name(party->user, strlen(party->user), who);
+	talk("%s: %s belongs to a program that is running (host %s, pid %d%s%s%s%s); nothing was changed; to "
+	     "end it by force: sneck break",
+	        quote_name(name, strlen(name), shown), party->id, party->host, (int)party->pid,
+	        party->user[0] ? ", user " : "", party->user[0] ? who : "", party->command[0] ? ": " : "",
+	        party->command[0] ? command : "");
 	return EXIT_BUSY;
 }
 
-static int gone(const char *name, const char *id, const sneck_lock_info *info) {
-	const sneck_party *holder = info->party_n && info->holder_n ? &info->parties[0] : NULL;
-	char shown[SHOWN_MAX];
-
-	quote_name(name, strlen(name), shown);
-	if (holder)
-		talk("%s: %s does not, or no longer, hold it; %s does; nothing was changed", shown, id,
-		        holder->id);
-	else
-		talk("%s: %s does not, or no longer, hold it, nor does anybody; nothing was changed", shown,
-		        id);
-	return EXIT_LOST;
-}
-
-/* May `id` be taken over? OPTIONS_OK, or an exit code after a complaint. */
-static int look_at(struct session *session, const char *name, const char *id) {
+/* The id is of the form that running programs have. */
+static int kept_by_a_program(struct session *session, const char *name, const char *id) {
 	sneck_lock_info *info = NULL;
 	sneck_error error = { 0, 0, "", "" };
-	const sneck_party *found = NULL;
-	int code = OPTIONS_OK;
+	char shown[SHOWN_MAX];
+	int code = EXIT_LOST;
 
 	int r = sneck_inspect(session->client, name, strlen(name), 0, &info, &error);
 	if (r < 0) {
 		error.code = r;
 		return session_complain(session, &error, EXIT_USAGE);
 	}
-	for (size_t i = 0; i < info->party_n && !found; i++) {
+	for (size_t i = 0; i < info->party_n; i++) {
 		if (info->parties[i].kind == SNECK_PARTY_HOLDER && !strcmp(info->parties[i].id, id))
-			found = &info->parties[i];
+			code = not_yours(name, &info->parties[i]);
 	}
-	if (!found && info->holder_n <= info->party_n)
-		code = gone(name, id, info);
-	else if (found && (found->user[0] || found->command[0]))
-		code = not_yours(session, name, found); /* whoever leaves takes the record along */
+	if (code == EXIT_LOST)
+		talk("%s: %s does not, or no longer, hold it; nothing was changed",
+		        quote_name(name, strlen(name), shown), id);
 	sneck_lock_info_free(info);
 	return code;
 }
 
-/* Take the hold over by its id. 0, or an exit code after a complaint. */
-static int adopt(
-        struct session *session, const char *name, const char *id, int64_t lease_ms, sneck_hold **ret_hold) {
-	sneck_acquire_options options = SNECK_ACQUIRE_OPTIONS_INIT;
-	sneck_error error = { 0, 0, "", "" };
-	char shown[SHOWN_MAX];
-	int code = look_at(session, name, id);
-
-	if (code != OPTIONS_OK)
-		return code;
-	options.lease_ms = lease_ms;
-	options.fixed = 1;
-	int r = sneck_adopt(session->client, name, strlen(name), id, &options, ret_hold, &error);
-	if (r == 0)
-		return 0;
+/* Why it could not be done. The exit code. */
+static int complain(struct session *session, const char *name, const char *id, sneck_error *error, int r) {
+	if (r == SNECK_ENOTOWNER)
+		return kept_by_a_program(session, name, id);
 	if (sneck_err_outcome(r) == SNECK_OUTCOME_LOST) {
-		talk("%s: %s does not hold it any more; nothing was changed",
-		        quote_name(name, strlen(name), shown), id);
+		talk("%s; nothing was changed", error->text);
 		return EXIT_LOST;
 	}
-	error.code = r;
-	return session_complain(session, &error, EXIT_USAGE);
+	error->code = r;
+	return session_complain(session, error, EXIT_USAGE);
+}
+
+static int release_hold(struct session *session, const char *name, const char *id) {
+	sneck_error error = { 0, 0, "", "" };
+	int r = sneck_release_id(session->client, name, strlen(name), id, &error);
+
+	return r == 0 ? 0 : complain(session, name, id, &error, r);
+}
+
+static int renew_hold(struct session *session, const char *name, const char *id, int64_t lease_ms) {
+	sneck_error error = { 0, 0, "", "" };
+	char shown[SHOWN_MAX], left[32];
+	uint64_t token;
+	int64_t left_ms;
+
+	int r = sneck_renew_id(session->client, name, strlen(name), id, lease_ms, &token, &left_ms, &error);
+	if (r < 0)
+		return complain(session, name, id, &error, r);
+	if (session->common->verbose)
+		talk("%s is held for another %s", quote_name(name, strlen(name), shown),
+		        show_duration(left_ms, left));
+	print_hold(session->common->json, name, id, token, left_ms);
+	return 0;
 }
 
 static int take_renew_option(void *ctx, const struct option_row *row, char *value) {
 	return option_duration(&command_renew, row, value, ctx);
-}
-
-static int renew_hold(const struct session *session, sneck_hold *hold, const char *name, int64_t lease_ms) {
-	uint64_t token = sneck_hold_token(hold);
-	sneck_error error = { 0, 0, "", "" };
-	char id[SNECK_ID_MAX];
-
-	int r = sneck_detach(hold, lease_ms, id, &error);
-	if (r < 0) {
-		error.code = r;
-		return session_complain(session, &error, EXIT_USAGE);
-	}
-	print_hold(session->common->json, name, id, token, lease_ms);
-	return 0;
 }
 
 static int with_hold(const struct command *self, int argc, char **argv, take_option_fn take) {
@@ -262,7 +245,6 @@ static int with_hold(const struct command *self, int argc, char **argv, take_opt
 	struct parsed parsed;
 	const struct session_request request = { .takes_locks = false };
 	int64_t lease_ms = 0;
-	sneck_hold *hold = NULL;
 
 	int code = options_parse(self, argc, argv, take, &lease_ms, &parsed);
 	if (code == OPTIONS_OK)
@@ -278,10 +260,8 @@ static int with_hold(const struct command *self, int argc, char **argv, take_opt
 		lease_ms = session.settings.lease_ms ? session.settings.lease_ms : SNECK_LEASE_DEFAULT_MS;
 	code = session_open(&session, &request);
 	if (code == 0)
-		code = adopt(&session, parsed.words[0], parsed.words[1], lease_ms, &hold);
-	if (code == 0)
-		code = take ? renew_hold(&session, hold, parsed.words[0], lease_ms)
-		            : exit_code_of(sneck_release(hold), EXIT_USAGE);
+		code = take ? renew_hold(&session, parsed.words[0], parsed.words[1], lease_ms)
+		            : release_hold(&session, parsed.words[0], parsed.words[1]);
 	session_close(&session);
 	return code;
 }
@@ -337,11 +317,11 @@ const struct command command_unlock = {
 };
 
 static const char *const renew_examples[] = {
-	"read -r id token <<< \"$(sneck renew --lease 10m deploy \"$id\")\"",
+	"sneck renew --lease 10m deploy \"$id\"",
 	NULL,
 };
 static const char *const renew_notes[] = {
-	"Prints `ID TOKEN`: the token stays, the id is a new one, and the old one is good for nothing.",
+	"Prints `ID TOKEN`, which stay what they were. A lease is never made shorter.",
 	"Exits with 79, and changes nothing, when that hold is over; with 75 when a running program has it.",
 	NULL,
 };

@@ -24,7 +24,7 @@ enum sneck_outcome {
 	X(SNECK_ECANCELED, -3, SNECK_OUTCOME_REFUSED, "the wait was cancelled")                            \
 	X(SNECK_EDEADLK, -4, SNECK_OUTCOME_REFUSED, "another reader is upgrading; waiting would deadlock") \
 	X(SNECK_EINVAL, -10, SNECK_OUTCOME_FAILED, "invalid argument")                                     \
-	X(SNECK_ENOTOWNER, -11, SNECK_OUTCOME_FAILED, "the hold belongs to another thread")                \
+	X(SNECK_ENOTOWNER, -11, SNECK_OUTCOME_FAILED, "the hold belongs to another thread or program")     \
 	X(SNECK_ENOTHELD, -12, SNECK_OUTCOME_FAILED, "nothing of that kind is held")                       \
 	X(SNECK_ENOTSUP, -13, SNECK_OUTCOME_FAILED, "not supported")                                       \
 	X(SNECK_ETYPE, -14, SNECK_OUTCOME_FAILED,                                                          \

@@ -38,6 +38,7 @@ typedef struct sneck_party {
 	char user[64];
 	char command[256];
 	char note[128];
+	int detached; /* non-zero: no program keeps this hold (sneck_detach); the texts say who left it */
 } sneck_party;
 
 typedef struct sneck_lock_info {

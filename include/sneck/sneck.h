@@ -235,11 +235,26 @@ SNECK_API int sneck_hold_fd(sneck_hold *hold);
 /* ---- A hold that outlives the process -------------------------------------------------------*/
 
 /* Give up the handle but not the hold: it stays on the server until its lease ends (lease_ms from
- * now, fixed) or somebody adopts it by the id written to `ret_id`. Frees the handle on success. */
+ * now, fixed), unless somebody renews, releases or adopts it by the id written to `ret_id`. The id names this
+ * hold and no other, ever; those of holds that a program keeps look different (they have no `~` at the end),
+ * so nobody can mistake one for the other. What the client's options say of who it is stays to be read as
+ * long as the hold. Frees the handle on success. */
 SNECK_API int sneck_detach(
         sneck_hold *hold, int64_t lease_ms, char ret_id[SNECK_ID_MAX], sneck_error *reterr);
-/* Take over the detached hold `id` of `name`: of several adopters one wins, the others get
- * SNECK_ELOST. The token stays. `options`: lease_ms, fixed and owner count. */
+/* Make the lease of the detached hold `id` last lease_ms from now (0: the client's default). Never shortens
+ * it; id and token stay. `ret_token` and `ret_left_ms` (how long it certainly lasts) may be NULL.
+ * SNECK_ELOST: it is over; the text says who holds the lock now. SNECK_EBROKEN: by whom and why.
+ * SNECK_ENOTOWNER: a program keeps that hold, and nothing was changed. SNECK_EUNKNOWN: no answer; ask
+ * again. */
+SNECK_API int sneck_renew_id(sneck_client *client, const void *name, size_t name_len, const char *id,
+        int64_t lease_ms, uint64_t *ret_token, int64_t *ret_left_ms, sneck_error *reterr);
+/* Give it back. The results are those of sneck_renew_id; after SNECK_EUNKNOWN a second call tells: 0 if the
+ * first had not arrived, SNECK_ELOST if it had (or the lease is over). */
+SNECK_API int sneck_release_id(
+        sneck_client *client, const void *name, size_t name_len, const char *id, sneck_error *reterr);
+/* Take over the detached hold `id` of `name`, which has another id then: of several adopters one wins, the
+ * others get SNECK_ELOST. The token stays. `options`: lease_ms, fixed and owner count. SNECK_ENOTOWNER: a
+ * program keeps that hold. */
 SNECK_API int sneck_adopt(sneck_client *client, const void *name, size_t name_len, const char *id,
         const sneck_acquire_options *options, sneck_hold **ret_hold, sneck_error *reterr);
 

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "client/detached.h"
 
 static void fill_wish(struct lock_wish *wish, sneck_mode mode, const struct acquire_args *args,
         uint64_t owner, sneck_hold *hold) {
@@ -65,6 +66,8 @@ static int acquire(sneck_client *client, const void *name, size_t name_len, snec
 		snecki_client_lock(client);
 		snecki_hold_free(hold);
 		snecki_client_unlock(client);
+	} else if (id) {
+		snecki_detached_forget(client, id, 0); /* the session's record tells who has it now */
 	}
 	snecki_waiter_done(client, &waiter);
 	if (r == 0)
@@ -175,10 +178,8 @@ int sneck_adopt(sneck_client *client, const void *name, size_t name_len, const c
 		        !client ? "client"
 		        : !id   ? "id"
 		                : "ret_hold");
-	if (strlen(id) >= LOCK_ID_MAX || !client->dialect->check_id(id))
-		return snecki_err(
-		        reterr, SNECK_EINVAL, "this is not an id of a hold; sneck_detach makes them");
-	if ((r = snecki_check_name(client, name, name_len, reterr)) < 0 ||
+	if ((r = snecki_check_detached(client, id, reterr)) < 0 ||
+	        (r = snecki_check_name(client, name, name_len, reterr)) < 0 ||
 	        (r = snecki_load_acquire(client, options, &args, reterr)) < 0)
 		return r;
 	/* It is there or not: only the server's word is waited for. */

@@ -2,6 +2,8 @@
 /* Arguments: each mistake has its own text, which says what would be right. */
 #include "api/api.h"
 
+#include <string.h>
+
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/options.h"
@@ -40,6 +42,25 @@ int snecki_check_lease(int64_t lease_ms, bool fixed, sneck_error *reterr) {
 	return snecki_err(reterr, SNECK_EINVAL,
 	        "a lease of %lld ms is out of range: %s leases last %lld ms to %d ms (7 days)",
 	        (long long)lease_ms, fixed ? "fixed" : "renewed", (long long)least, SNECK_LEASE_MAX_MS);
+}
+
+int snecki_check_detached(const sneck_client *client, const char *id, sneck_error *reterr) {
+	char session[LOCK_HOLDER_MAX];
+	uint64_t attempt;
+
+	if (strnlen(id, LOCK_ID_MAX) >= LOCK_ID_MAX || !client->dialect->check_id(id))
+		return snecki_err(
+		        reterr, SNECK_EINVAL, "this is not an id of a hold; sneck_detach makes them");
+	if (!client->dialect->read_id)
+		return snecki_err(
+		        reterr, SNECK_ENOTSUP, "%s locks cannot be detached", client->dialect->name);
+	client->dialect->read_id(id, session, &attempt);
+	if (!(attempt & LOCK_DETACHED))
+		return snecki_err(reterr, SNECK_ENOTOWNER,
+		        "%s is not detached: the program that has it keeps it alive, and it alone may end "
+		        "it; sneck_break takes it away by force",
+		        id);
+	return 0;
 }
 
 int snecki_load_acquire(const sneck_client *client, const sneck_acquire_options *options,

@@ -11,6 +11,7 @@
 #include "base/err.h"
 #include "base/options.h"
 #include "client/break.h"
+#include "client/detached.h"
 
 /* A hold of a thread is that thread's. */
 static bool is_stranger(sneck_hold *hold) {
@@ -164,6 +165,7 @@ int sneck_detach(sneck_hold *hold, int64_t lease_ms, char ret_id[SNECK_ID_MAX], 
 	if (r == 0) {
 		memcpy(ret_id, waiter.wish.id, SNECK_ID_MAX);
 		free_handle(hold);
+		snecki_detached_record(client, ret_id, lease_ms, deadline_ns);
 	}
 	snecki_waiter_done(client, &waiter);
 	return r;

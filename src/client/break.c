@@ -16,12 +16,10 @@
 
 #include "base/clock.h"
 #include "base/err.h"
-#include "client/ask.h"
-#include "client/look.h"
+#include "client/once.h"
 
 enum {
-	REASON_MAX = 200,   /* bytes that reach the victim, who included */
-	ADVANCES_MAX = 1000 /* a queue of the dead that is longer moves on by the waiters' own beats */
+	REASON_MAX = 200 /* bytes that reach the victim, who included */
 };
 
 /* ---- The victim ---------------------------------------------------------------------------------*/
@@ -83,44 +81,14 @@ bool snecki_farewell_take(sneck_hold *hold, struct farewell *ret) {
 	return true;
 }
 
-/* ---- One operation, outside of the core ---------------------------------------------------------*/
-
-/* Sends what `encode` writes, with the script's text if the server asks for it. The answer is in
- * `*ret_asks`, which is the caller's to free. */
-typedef int (*encode_fn)(sneck_client *client, const void *what, bool full_text, struct buf *out);
-
-static int run_script(sneck_client *client, encode_fn encode, const void *what, int64_t deadline_ns,
-        struct asks **ret_asks, sneck_error *reterr) {
-	for (int full_text = 0;; full_text++) {
-		struct asks *asks = snecki_asks_new(client, 1);
-		int r = asks ? encode(client, what, full_text > 0, snecki_asks_bytes(asks, 0)) : SNECK_ENOMEM;
-		if (r < 0)
-			snecki_err(reterr, r, "%s", sneck_strerror(r));
-		else
-			r = snecki_asks_run(asks, deadline_ns, SNECK_EUNKNOWN, reterr);
-		if (r == 0 && full_text == 0 && snecki_reply_noscript(snecki_asks_reply(asks, 0))) {
-			snecki_asks_free(asks);
-			continue;
-		}
-		if (r == 0)
-			*ret_asks = asks;
-		else
-			snecki_asks_free(asks);
-		return r;
-	}
-}
-
-static int encode_farewell(sneck_client *client, const void *what, bool full_text, struct buf *out) {
-	const struct farewell *farewell = what;
-	return client->dialect->encode(
-	        &client->session, &farewell->op, farewell->name, farewell->name_len, full_text, out);
-}
-
 void snecki_farewell_say(sneck_client *client, const struct farewell *farewell, int64_t deadline_ns) {
-	struct asks *asks = NULL;
+	const struct once_op once = { .session = &client->session,
+		.op = farewell->op,
+		.name = farewell->name,
+		.name_len = farewell->name_len };
+	struct lock_outcome outcome;
 
-	(void)run_script(client, encode_farewell, farewell, deadline_ns, &asks, NULL);
-	snecki_asks_free(asks);
+	(void)snecki_once_op(client, &once, deadline_ns, &outcome, NULL);
 }
 
 /* ---- The breaker --------------------------------------------------------------------------------*/
@@ -137,13 +105,6 @@ static int encode_break(sneck_client *client, const void *what, bool full_text, 
 	const struct breaking *breaking = what;
 	return client->dialect->encode_break(&client->session, breaking->name, breaking->name_len,
 	        breaking->id, breaking->grace_ms, breaking->reason, full_text, out);
-}
-
-static int encode_advance(sneck_client *client, const void *what, bool full_text, struct buf *out) {
-	const struct breaking *breaking = what;
-	const struct lock_op op = { .kind = OP_ADVANCE };
-	return client->dialect->encode(
-	        &client->session, &op, breaking->name, breaking->name_len, full_text, out);
 }
 
 /* "ann@web1 (pid 4711): why"; a session that did not say who it is has its id. */
@@ -167,43 +128,6 @@ static void write_reason(const sneck_client *client, const char *why, char out[R
 	}
 }
 
-/* The queue had more to do than one call does. */
-static void go_on(sneck_client *client, const struct breaking *breaking) {
-	const struct lock_op op = { .kind = OP_ADVANCE };
-	struct lock_outcome outcome = { .more = true };
-
-	for (int i = 0; outcome.more && i < ADVANCES_MAX; i++) {
-		struct asks *asks = NULL;
-		int64_t deadline_ns = snecki_after_ms(snecki_now_ns(), client->command_ms);
-		if (run_script(client, encode_advance, breaking, deadline_ns, &asks, NULL) < 0)
-			return;
-		client->dialect->decode(&client->session, &op, snecki_asks_reply(asks, 0), &outcome, NULL);
-		snecki_asks_free(asks);
-	}
-}
-
-/* It is not there: say who is. */
-static int tell_holder(sneck_client *client, const struct breaking *breaking, sneck_error *reterr) {
-	sneck_lock_info *info = NULL;
-	char shown[128];
-
-	snecki_print_name(shown, sizeof shown, breaking->name, breaking->name_len);
-	if (snecki_look(client, breaking->name, breaking->name_len, 1, &info, NULL) < 0)
-		return snecki_err(
-		        reterr, SNECK_ENOTHELD, "\"%s\": %s is not there any more", shown, breaking->id);
-	if (info->holder_n == 0)
-		snecki_err(reterr, SNECK_ENOTHELD, "\"%s\": %s is not there any more; nobody holds it now",
-		        shown, breaking->id);
-	else
-		snecki_err(reterr, SNECK_ENOTHELD,
-		        "\"%s\": %s is not there any more; it is now held by %s (%s) as %s%s", shown,
-		        breaking->id, info->parties[0].session,
-		        info->parties[0].mode == SNECK_WRITE ? "write" : "read", info->parties[0].id,
-		        info->holder_n > 1 ? ", and others" : "");
-	snecki_lock_info_free(info);
-	return SNECK_ENOTHELD;
-}
-
 int snecki_break(sneck_client *client, const void *name, size_t name_len, const char *id, const char *reason,
         int64_t grace_ms, sneck_error *reterr) {
 	struct breaking breaking = { .name = name, .name_len = name_len, .id = id, .grace_ms = grace_ms };
@@ -212,12 +136,12 @@ int snecki_break(sneck_client *client, const void *name, size_t name_len, const 
 
 	write_reason(client, reason, breaking.reason);
 	int64_t deadline_ns = snecki_after_ms(snecki_now_ns(), client->command_ms);
-	int r = run_script(client, encode_break, &breaking, deadline_ns, &asks, reterr);
+	int r = snecki_once_script(client, encode_break, &breaking, deadline_ns, &asks, reterr);
 	if (r < 0)
 		return r;
 	r = client->dialect->decode_break(&client->session, snecki_asks_reply(asks, 0), &more, reterr);
 	snecki_asks_free(asks);
 	if (more)
-		go_on(client, &breaking);
-	return r == SNECK_ENOTHELD ? tell_holder(client, &breaking, reterr) : r;
+		snecki_once_advance(client, name, name_len);
+	return r == SNECK_ENOTHELD ? snecki_once_gone(client, name, name_len, id, r, reterr) : r;
 }

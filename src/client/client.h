@@ -194,7 +194,8 @@ int snecki_wish_error(sneck_client *client, const struct lock_wish *wish, const 
 /* record.c */
 void snecki_record_init(sneck_client *client, const sneck_client_options *options);
 void snecki_record_done(sneck_client *client);
-void snecki_record_begin(sneck_client *client); /* locked: a lock is asked for */
+struct session_record snecki_record_fields(const sneck_client *client); /* borrowed from the client */
+void snecki_record_begin(sneck_client *client);                         /* locked: a lock is asked for */
 /* Locked. True: the caller writes it, once everything is unlocked. */
 bool snecki_record_take(sneck_client *client);
 void snecki_record_write(sneck_client *client);

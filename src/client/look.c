@@ -128,15 +128,20 @@ static int look_at(sneck_client *client, struct look *looks, size_t n, size_t mo
 
 /* ---- Sessions -----------------------------------------------------------------------------------*/
 
-static int compare_sessions(const void *a, const void *b) {
-	const sneck_party *const *x = a, *const *y = b;
-	return strcmp((*x)->session, (*y)->session);
+/* Whose record tells who the party is: the session's, or that of the detached hold itself. */
+static const char *record_of(const sneck_party *party) {
+	return party->detached ? party->id + 1 : party->session;
 }
 
-/* The parties of one session stand together. Returns how many there are at the front. */
-static size_t same_session(sneck_party **parties, size_t n) {
+static int compare_records(const void *a, const void *b) {
+	const sneck_party *const *x = a, *const *y = b;
+	return strcmp(record_of(*x), record_of(*y));
+}
+
+/* The parties of one record stand together. Returns how many there are at the front. */
+static size_t same_record(sneck_party **parties, size_t n) {
 	size_t count = 1;
-	while (count < n && strcmp(parties[count]->session, parties[0]->session) == 0)
+	while (count < n && strcmp(record_of(parties[count]), record_of(parties[0])) == 0)
 		count++;
 	return count;
 }
@@ -149,7 +154,7 @@ static int ask_records(
 
 	while (sessions < BATCH && begin[sessions] < n) {
 		size_t at = begin[sessions++];
-		begin[sessions] = at + same_session(parties + at, n - at);
+		begin[sessions] = at + same_record(parties + at, n - at);
 	}
 	struct asks *asks = snecki_asks_new(client, sessions);
 	if (!asks)
@@ -157,7 +162,7 @@ static int ask_records(
 	int r = 0;
 	for (size_t i = 0; r == 0 && i < sessions; i++)
 		r = client->dialect->encode_record_ask(
-		        &client->session, parties[begin[i]]->session, snecki_asks_bytes(asks, i));
+		        &client->session, record_of(parties[begin[i]]), snecki_asks_bytes(asks, i));
 	if (r < 0)
 		snecki_err(reterr, r, "%s", sneck_strerror(r));
 	else
@@ -185,7 +190,7 @@ static int add_records(sneck_client *client, const struct look *looks, size_t n,
 	for (size_t i = 0; i < n; i++)
 		for (size_t j = 0; looks[i].info && j < looks[i].info->party_n; j++)
 			parties[filled++] = &looks[i].info->parties[j];
-	qsort(parties, total, sizeof *parties, compare_sessions);
+	qsort(parties, total, sizeof *parties, compare_records);
 	int r = 0;
 	for (size_t at = 0; r == 0 && at < total; at += step)
 		r = ask_records(client, parties + at, total - at, &step, reterr);

@@ -63,6 +63,17 @@ void snecki_record_done(sneck_client *client) {
 	snecki_buf_done(&client->record.req.bytes);
 }
 
+struct session_record snecki_record_fields(const sneck_client *client) {
+	const struct record *record = &client->record;
+
+	return (struct session_record){ .user = record->user,
+		.host = record->host,
+		.command = record->command,
+		.note = record->note,
+		.pid = record->pid,
+		.since_ms = record->since_ms };
+}
+
 /* ---- The request --------------------------------------------------------------------------------*/
 
 static void request_done(struct req *req, enum req_status status, const struct redisReply *reply,
@@ -70,12 +81,7 @@ static void request_done(struct req *req, enum req_status status, const struct r
 
 static int encode(sneck_client *client) {
 	struct record *record = &client->record;
-	const struct session_record fields = { .user = record->user,
-		.host = record->host,
-		.command = record->command,
-		.note = record->note,
-		.pid = record->pid,
-		.since_ms = record->since_ms };
+	const struct session_record fields = snecki_record_fields(client);
 
 	snecki_buf_clear(&record->req.bytes);
 	if (record->deleting)

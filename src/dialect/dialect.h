@@ -21,7 +21,8 @@ struct sneck_probe_info;
 /* What a dialect needs to know of the session. Borrowed; constant for the client's life. */
 struct dialect_session {
 	const char *name_space;
-	const char *id; /* host:pid:random, at most 40 bytes, no '.', printable */
+	const char *id; /* host:pid:random, at most 40 bytes, no '.', printable. For the record functions it
+	                 * may be the attempt of a detached hold, which has a record of its own */
 	int64_t keep_ms;
 	int64_t bury_ms;
 	const char *uuid;   /* the session's other name, for layouts that want one: 36 characters */
@@ -66,12 +67,17 @@ struct dialect {
 	        const struct dialect_session *session, char mode, uint64_t attempt, char ret_id[LOCK_ID_MAX]);
 	/* Is `id` one that hold_id could have made? */
 	bool (*check_id)(const char *id);
+	/* The session that made such an id, and its counter, which has LOCK_DETACHED in it if no session
+	 * keeps the hold. NULL: nothing can be detached. */
+	void (*read_id)(const char *id, char ret_session[LOCK_HOLDER_MAX], uint64_t *ret_attempt);
 	/* Write (or write again) the session's record, which lasts `ttl_ms`. One script call, as encode.
 	 * NULL: there are no records, and the other functions about them are NULL as well. */
 	int (*encode_record)(const struct dialect_session *session, const struct session_record *record,
 	        int64_t ttl_ms, bool full_text, struct buf *out);
 	/* Remove it. One plain command. */
 	int (*encode_record_end)(const struct dialect_session *session, struct buf *out);
+	/* Let it last at least `ttl_ms` from now, if it is there. One plain command. */
+	int (*encode_record_longer)(const struct dialect_session *session, int64_t ttl_ms, struct buf *out);
 	/* The record of session `whose`: ask for it, and read the answer into the texts of a party (what is
 	 * not there leaves the field as it is). One plain command. */
 	int (*encode_record_ask)(const struct dialect_session *session, const char *whose, struct buf *out);

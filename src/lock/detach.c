@@ -6,6 +6,10 @@
  * that vouches for its own attempts. So nothing is detached while anything of the session writes, or
  * may come to write, beside it.
  *
+ * The new name is marked (LOCK_DETACHED), and nothing that a session holds may keep such a name: it says
+ * that anybody may renew or release. If the program has given up waiting when the answer comes, the hold
+ * is still the session's, and is renamed once more.
+ *
  * A rename that is sent twice finds its old name gone and does nothing. A split would find it there
  * and split off another hold for nobody, so an unanswered one is buried, and asked for anew under
  * another name. */
@@ -61,6 +65,10 @@ void snecki_core_detach(struct lock_core *core, struct lock_wish *wish, int64_t 
 	snecki_conv_send(core, grant, now_ns);
 }
 
+static bool is_marked(const struct lock_grant *grant) {
+	return grant->attempt & LOCK_DETACHED;
+}
+
 /* The split-off hold, if there is one, is nobody's. */
 static void abandon_split(struct lock_core *core, struct lock_grant *grant, int64_t now_ns) {
 	uint64_t attempt = grant->conv_attempt;
@@ -69,7 +77,7 @@ static void abandon_split(struct lock_core *core, struct lock_grant *grant, int6
 	snecki_grant_abandon(core, grant, grant->mode, attempt, now_ns);
 }
 
-/* The program gave it up meanwhile: the hold stays ours, whatever its attempt is called. */
+/* The program gave it up meanwhile: the hold stays ours, under a name of ours. */
 static void detached_for_nobody(struct lock_core *core, struct lock_grant *grant,
         const struct lock_call *call, const struct lock_outcome *outcome, int64_t sent_ns, int64_t now_ns) {
 	if (grant->keep_old) {
@@ -77,6 +85,11 @@ static void detached_for_nobody(struct lock_core *core, struct lock_grant *grant
 	} else {
 		snecki_grant_rename(core, grant);
 		snecki_lease_converted(core, grant, outcome, call->op.lease_ms, sent_ns, now_ns);
+		if (is_marked(grant) && !grant->release_after_conv) {
+			snecki_grant_begin_conv(core, grant, CONV_DETACH);
+			snecki_conv_send(core, grant, now_ns);
+			return;
+		}
 	}
 	snecki_conv_over(core, grant, now_ns);
 }
@@ -138,7 +151,8 @@ void snecki_detach_reply(struct lock_core *core, struct lock_grant *grant, const
 		refused(core, grant, SNECK_EBUSY, "too many hold it beside a writer", now_ns);
 		return;
 	case LOCK_FAILED:
-		if (outcome->retry || snecki_grant_unaccounted(grant, grant->conv_attempt)) {
+		if (outcome->retry || is_marked(grant) ||
+		        snecki_grant_unaccounted(grant, grant->conv_attempt)) {
 			grant->retry_at_ns = now_ns + RETRY_NS;
 			snecki_lease_arm(core, grant);
 			return;

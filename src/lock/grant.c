@@ -80,6 +80,8 @@ uint64_t snecki_grant_begin_conv(struct lock_core *core, struct lock_grant *gran
 	if (!grant->claimed) /* a renewal takes the place of the claim */
 		grant->renew_at_ns = grant->confirmed_ns;
 	grant->conv_attempt = ++core->attempt_counter;
+	if (conv == CONV_DETACH && grant->wish)
+		grant->conv_attempt |= LOCK_DETACHED;
 	snecki_map_insert(
 	        &core->attempts, &grant->by_conv.node, &grant->conv_attempt, sizeof grant->conv_attempt);
 	return grant->conv_attempt;

@@ -40,6 +40,10 @@ struct lock_traits {
 	int32_t poll_first_ms, poll_most_ms;
 };
 
+/* Set in the counter of an attempt that a detach makes: no session holds under such a name, so whoever
+ * knows it may renew and release it without taking anything from a program that is alive. */
+#define LOCK_DETACHED (UINT64_C(1) << 63)
+
 /* `attempt` and `old` are counters of this session; the dialect puts the session's id before them. */
 struct lock_op {
 	enum lock_op_kind kind;

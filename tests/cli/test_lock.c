@@ -101,12 +101,43 @@ static void test_renew(void **state) {
 	(void)state;
 	assert_int_equal(cli_run(&cli, &server, CLI_ARGS("lock", "--lease", "5s", "c")), 0);
 	struct held held = read_hold(&cli);
-	assert_int_equal(cli_run(&cli, &server, CLI_ARGS("renew", "--lease", "1h", "c", held.id)), 0);
-	struct held renewed = read_hold(&cli);
-	assert_int_equal(renewed.token, held.token);
-	assert_true(test_redis_int(&server, "PTTL sneck:{c}") > 3000000);
-	assert_int_equal(cli_run(&cli, &server, CLI_ARGS("unlock", "c", renewed.id)), 0);
+	for (int i = 0; i < 2; i++) { /* the second time the lease is not made shorter */
+		assert_int_equal(
+		        cli_run(&cli, &server, CLI_ARGS("renew", "--lease", i ? "5s" : "1h", "c", held.id)),
+		        0);
+		struct held renewed = read_hold(&cli);
+		assert_string_equal(renewed.id, held.id);
+		assert_int_equal(renewed.token, held.token);
+		assert_true(test_redis_int(&server, "PTTL sneck:{c}") > 3000000);
+	}
+	assert_int_equal(cli_run(&cli, &server, CLI_ARGS("renew", "-v", "--json", "c", held.id)), 0);
+	assert_non_null(strstr(cli_err(&cli), "is held for another"));
+	json_t *object = json_loads(cli_out(&cli), 0, NULL);
+	assert_string_equal(json_string_value(json_object_get(object, "id")), held.id);
+	assert_in_range(json_integer_value(json_object_get(object, "lease_ms")), 3000000, 3600000);
+	json_decref(object);
+	assert_int_equal(cli_run(&cli, &server, CLI_ARGS("unlock", "c", held.id)), 0);
 	assert_int_equal(try_lock("c"), 0);
+	assert_int_equal(cli_run(&cli, &server, CLI_ARGS("renew", "c", held.id)), 79);
+	assert_non_null(strstr(cli_err(&cli), "nothing was changed"));
+}
+
+/* Who took it and why can be read by those who come later. */
+static void test_note(void **state) {
+	struct cli cli;
+
+	(void)state;
+	assert_int_equal(cli_run(&cli, &server, CLI_ARGS("lock", "-m", "moving house", "n")), 0);
+	struct held held = read_hold(&cli);
+	const char *const *const looks[] = { CLI_ARGS("ls", "--json"), CLI_ARGS("show", "--json", "n") };
+	for (size_t i = 0; i < 2; i++) {
+		assert_int_equal(cli_run(&cli, &server, looks[i]), 0);
+		assert_non_null(strstr(cli_out(&cli), "moving house"));
+	}
+	assert_int_equal(cli_run(&cli, &server, CLI_ARGS("lock", "-n", "n")), 75);
+	assert_non_null(strstr(cli_err(&cli), "moving house"));
+	assert_int_equal(cli_run(&cli, &server, CLI_ARGS("unlock", "n", held.id)), 0);
+	assert_int_equal(test_redis_int(&server, "EXISTS sneck:@%s", held.id + 1), 0);
 }
 
 /* A hold of a program that is alive is not to be had this way. */
@@ -122,7 +153,15 @@ static void test_anothers_hold(void **state) {
 	assert_non_null(strstr(cli_err(&cli), "sneck break"));
 	assert_int_equal(cli_run(&cli, &server, CLI_ARGS("renew", "d", id)), 75);
 	assert_int_equal(try_lock("d"), 75);
+	/* Also when nothing says who it is. */
+	char session[80];
+	snprintf(session, sizeof(session), "%.*s", (int)strcspn(id + 1, "."), id + 1);
+	assert_int_equal(test_redis_int(&server, "DEL sneck:@%s", session), 1);
+	assert_int_equal(cli_run(&cli, &server, CLI_ARGS("unlock", "d", id)), 75);
+	assert_int_equal(cli_run(&cli, &server, CLI_ARGS("renew", "d", id)), 75);
+	assert_int_equal(try_lock("d"), 75);
 	assert_int_equal(cli_wait(&holder, 5000), 3); /* it has not lost it */
+	assert_int_equal(cli_run(&cli, &server, CLI_ARGS("unlock", "d", id)), 79);
 }
 
 static void test_shared(void **state) {
@@ -198,6 +237,7 @@ int main(void) {
 		cmocka_unit_test(test_lock_and_unlock),
 		cmocka_unit_test(test_ends_at_its_lease),
 		cmocka_unit_test(test_renew),
+		cmocka_unit_test(test_note),
 		cmocka_unit_test(test_anothers_hold),
 		cmocka_unit_test(test_shared),
 		cmocka_unit_test(test_json),

@@ -388,32 +388,6 @@ static void a_fixed_lease_is_told_too(void **state) {
 	sneck_close(client);
 }
 
-static void a_detached_hold_can_be_broken(void **state) {
-	(void)state;
-	sneck_client *a = test_open(server->url), *bob = open_as("bob");
-	sneck_hold *hold = test_take(a, "door", SNECK_WRITE, 0);
-	uint64_t token = sneck_hold_token(hold);
-	char id[SNECK_ID_MAX];
-	sneck_error error = { 0 };
-	assert_result(0, sneck_detach(hold, 3600000, id, &error), &error);
-	assert_result(0, sneck_break(bob, "door", 4, id, "it hangs", 0, &error), &error);
-	hold = test_take(bob, "door", SNECK_WRITE, 0);
-	assert_true(sneck_hold_token(hold) > token + UINT64_C(3590000000)); /* an hour of numbers */
-	sneck_hold *adopted = NULL;
-	assert_result(SNECK_EBROKEN, sneck_adopt(a, "door", 4, id, NULL, &adopted, &error), NULL);
-	assert_told(error.text);
-	/* Far ahead of the clock tokens go on growing. */
-	for (int i = 0; i < 5; i++) {
-		token = sneck_hold_token(hold);
-		test_release(hold);
-		hold = test_take(i % 2 ? a : bob, "door", SNECK_WRITE, 0);
-		assert_true(sneck_hold_token(hold) > token);
-	}
-	test_release(hold);
-	sneck_close(a);
-	sneck_close(bob);
-}
-
 static int be_victim(const char *url) {
 	sneck_client_options options = SNECK_CLIENT_OPTIONS_INIT;
 	sneck_client *client;
@@ -594,7 +568,6 @@ int main(int argc, char **argv) {
 		TEST(other_readers_go_on),
 		TEST(holds_that_share_are_broken_together),
 		TEST(a_fixed_lease_is_told_too),
-		TEST(a_detached_hold_can_be_broken),
 		TEST(a_victim_in_another_process),
 		TEST(a_stopped_victim),
 		TEST(reasons_are_cut_and_kept_as_they_are),

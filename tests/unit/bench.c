@@ -59,7 +59,8 @@ static void on_state(void *ctx, struct lock_hold *hold) {
 
 static void on_own_id(void *ctx, char mode, uint64_t attempt, char ret_id[LOCK_ID_MAX]) {
 	(void)ctx;
-	snprintf(ret_id, LOCK_ID_MAX, "%cme.%llu", mode, (unsigned long long)attempt);
+	snprintf(ret_id, LOCK_ID_MAX, "%cme.%llu%s", mode, (unsigned long long)(attempt & ~LOCK_DETACHED),
+	        attempt & LOCK_DETACHED ? "~" : "");
 }
 
 static void on_listen(void *ctx, const char *name, size_t name_len, uint64_t attempt, bool on) {

@@ -329,7 +329,8 @@ static void a_renewal_under_an_old_name_confirms_nothing(void **state) {
 	ask(bench, WISH_RENEW, hold);
 	struct lock_call *renew = expect(bench, OP_RENEW);
 	give_up(bench, detach, SNECK_ETIMEDOUT);
-	confirm(bench, rename); /* the hold stays ours, and is called 2 */
+	confirm(bench, rename);                   /* the hold stays ours, and is called 2~ … */
+	confirm(bench, expect(bench, OP_RENAME)); /* … and then 3 */
 	int64_t valid_ns = snecki_hold_valid_until(&hold->hold);
 	pass_ms(bench, 1000);
 	assert_int_equal(renew->op.attempt, 1);
@@ -396,6 +397,29 @@ static void an_upgrade_that_was_to_begin_anew_was_granted(void **state) {
 
 /* ---- Detach and adopt ---------------------------------------------------------------------------*/
 
+#define DETACHED(counter) (LOCK_DETACHED | (counter))
+
+/* The mark says that no program keeps the hold, so a program must not go on under it. */
+static void a_detach_that_came_too_late_is_taken_back(void **state) {
+	struct bench *bench = bench_of(state);
+	struct deed *hold = hold_it(bench, 1, 'W');
+	struct deed *detach = ask(bench, WISH_DETACH, hold);
+	struct lock_call *call = expect(bench, OP_RENAME);
+
+	give_up(bench, detach, SNECK_ETIMEDOUT);
+	confirm(bench, call);
+	struct lock_call *back = expect(bench, OP_RENAME);
+	assert_string_equal(back->op.foreign_id, "Wme.2~");
+	assert_int_equal(back->op.attempt, 3);
+	assert_false(back->op.shrink_expiry);
+	lose_link(bench, back); /* however often it takes */
+	pass_ms(bench, 1000);
+	confirm(bench, expect(bench, OP_RENAME));
+	assert_true(has(hold));
+	ask(bench, WISH_RELEASE, hold);
+	assert_int_equal(expect(bench, OP_RELEASE)->op.attempt, 3);
+}
+
 static void a_writer_is_detached_under_a_new_name(void **state) {
 	struct bench *bench = bench_of(state);
 	struct deed *hold = hold_it(bench, 1, 'W');
@@ -403,11 +427,11 @@ static void a_writer_is_detached_under_a_new_name(void **state) {
 	struct lock_call *call = expect(bench, OP_RENAME);
 
 	assert_string_equal(call->op.foreign_id, "Wme.1");
-	assert_int_equal(call->op.attempt, 2);
+	assert_true(call->op.attempt == DETACHED(2));
 	assert_false(call->op.keep_old);
 	confirm(bench, call);
 	assert_int_equal(code_of(detach), 0);
-	assert_string_equal(detach->wish.id, "Wme.2");
+	assert_string_equal(detach->wish.id, "Wme.2~");
 	assert_null(hold->hold.grant);
 	expect_silence(bench); /* it is nobody's here any more: neither renewed nor released */
 	assert_int_equal(snecki_core_next_due(bench->core), NS_NEVER);
@@ -421,9 +445,9 @@ static void what_was_detached_is_not_buried(void **state) {
 	struct deed *detach = ask(bench, WISH_DETACH, hold);
 	answer(bench, expect(bench, OP_RENAME), LOCK_UNKNOWN);
 	struct lock_call *again = expect(bench, OP_RENAME);
-	assert_int_equal(again->op.attempt, 2);
+	assert_true(again->op.attempt == DETACHED(2));
 	confirm(bench, again);
-	assert_string_equal(detach->wish.id, "Wme.2");
+	assert_string_equal(detach->wish.id, "Wme.2~");
 	struct lock_call *bury = expect(bench, OP_RELEASE); /* the acquire that may be late, and no more */
 	assert_int_equal(bury->op.bury_n, 1);
 	assert_int_equal(bury->op.bury[0], 1);
@@ -454,13 +478,13 @@ static void an_unanswered_split_is_buried_and_done_under_another_name(void **sta
 
 	answer(bench, expect(bench, OP_RENAME), LOCK_UNKNOWN);
 	struct lock_call *bury = expect(bench, OP_CANCEL); /* a second copy would split off a second hold */
-	assert_int_equal(bury->op.attempt, 2);
-	assert_int_equal(bury->op.bury[0], 2);
+	assert_true(bury->op.attempt == DETACHED(2));
+	assert_true(bury->op.bury[0] == DETACHED(2));
 	struct lock_call *again = expect(bench, OP_RENAME);
-	assert_int_equal(again->op.attempt, 3);
+	assert_true(again->op.attempt == DETACHED(3));
 	answer(bench, bury, LOCK_DONE);
 	confirm(bench, again);
-	assert_string_equal(detach->wish.id, "Rme.3");
+	assert_string_equal(detach->wish.id, "Rme.3~");
 }
 
 static void one_is_adopted(void **state) {
@@ -528,6 +552,7 @@ int main(void) {
 		TEST(an_upgrade_that_was_to_begin_anew_was_granted),
 		TEST(a_writer_is_detached_under_a_new_name),
 		TEST(what_was_detached_is_not_buried),
+		TEST(a_detach_that_came_too_late_is_taken_back),
 		TEST(a_reader_among_others_is_split_off),
 		TEST(an_unanswered_split_is_buried_and_done_under_another_name),
 		TEST(one_is_adopted),

@@ -33,14 +33,16 @@ static redisReply *parse(const char *bytes, size_t len) {
 
 static void test_counters_are_base_36(void **state) {
 	(void)state;
-	static const uint64_t counters[] = { 0, 1, 35, 36, 37, 46655, 46656, UINT64_MAX };
-	static const char *const texts[] = { "0", "1", "z", "10", "11", "zzz", "1000", "3w5e11264sgsf" };
+	static const uint64_t counters[] = { 0, 1, 35, 36, 37, 46655, 46656, UINT64_MAX >> 1,
+		LOCK_DETACHED | 46656, UINT64_MAX };
+	static const char *const texts[] = { "0", "1", "z", "10", "11", "zzz", "1000", "1y2p0ij32e8e7",
+		"1000~", "1y2p0ij32e8e7~" };
 	for (size_t i = 0; i < sizeof(counters) / sizeof(counters[0]); i++) {
 		char text[NATIVE_COUNTER_MAX + 1];
 		uint64_t back = 0;
 		snecki_native_counter(counters[i], text);
 		assert_string_equal(text, texts[i]);
-		assert_true(snecki_native_number(text, strlen(text), 36, &back));
+		assert_true(snecki_native_read_counter(text, strlen(text), &back));
 		assert_true(back == counters[i]);
 	}
 }
@@ -64,11 +66,21 @@ static void test_ids(void **state) {
 	(void)state;
 	static const char *const bad[] = { "", "R", "Rhost", "Rhost.", "R.1", "Xhost.1", "rhost.1", "Rhost.A",
 		"Rhost.1.2", "Rho st.1", "Rhost.1 ", "Rho\nst.1", "Rho\xc3st.1", "Rhost.3w5e11264sgsg",
+		"Rhost.1y2p0ij32e8e8", "Rhost.~", "Rhost.~1", "Rhost.1~~", "Rhost.1!", "Rhost.1y2p0ij32e8e8~",
 		"R01234567890123456789012345678901234567890.1", "#1" };
-	char id[LOCK_ID_MAX];
+	char id[LOCK_ID_MAX], maker[LOCK_HOLDER_MAX];
+	uint64_t counter;
 	snecki_native.hold_id(&session, 'W', 46656, id);
 	assert_string_equal(id, "Whost:1:ab.1000");
 	assert_true(snecki_native.check_id(id));
+	snecki_native.read_id(id, maker, &counter);
+	assert_string_equal(maker, session.id);
+	assert_true(counter == 46656);
+	snecki_native.hold_id(&session, 'R', 46656 | LOCK_DETACHED, id);
+	assert_string_equal(id, "Rhost:1:ab.1000~");
+	assert_true(snecki_native.check_id(id));
+	snecki_native.read_id(id, maker, &counter);
+	assert_true(counter == (46656 | LOCK_DETACHED));
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		if (snecki_native.check_id(bad[i]))
 			fail_msg("accepted \"%s\"", bad[i]);
@@ -77,6 +89,9 @@ static void test_ids(void **state) {
 	longest.id = "0123456789012345678901234567890123456789";
 	snecki_native.hold_id(&longest, 'R', UINT64_MAX, id);
 	assert_true(snecki_native.check_id(id));
+	snecki_native.read_id(id, maker, &counter);
+	assert_string_equal(maker, longest.id);
+	assert_true(counter == UINT64_MAX);
 }
 
 static void test_keys(void **state) {
@@ -412,7 +427,7 @@ static void test_messages(void **state) {
 	assert_int_equal(note.kind, LOCK_NOTE_WANTED);
 	assert_int_equal(note.attempt, 36);
 	assert_int_equal(note.token, 0);
-	assert_true(snecki_native.read_note(&session, "b 3w5e11264sgsf", 15, &note));
+	assert_true(snecki_native.read_note(&session, "b 1y2p0ij32e8e7~", 16, &note));
 	assert_int_equal(note.kind, LOCK_NOTE_BROKEN);
 	assert_true(note.attempt == UINT64_MAX);
 }

@@ -22,12 +22,15 @@
 void snecki_native_counter(uint64_t counter, char ret_text[NATIVE_COUNTER_MAX + 1]) {
 	char reversed[NATIVE_COUNTER_MAX];
 	size_t len = 0;
+	uint64_t rest = counter & ~LOCK_DETACHED;
 	do {
-		reversed[len++] = "0123456789abcdefghijklmnopqrstuvwxyz"[counter % 36];
-		counter /= 36;
-	} while (counter);
+		reversed[len++] = "0123456789abcdefghijklmnopqrstuvwxyz"[rest % 36];
+		rest /= 36;
+	} while (rest);
 	for (size_t i = 0; i < len; i++)
 		ret_text[i] = reversed[len - 1 - i];
+	if (counter & LOCK_DETACHED)
+		ret_text[len++] = '~';
 	ret_text[len] = '\0';
 }
 
@@ -58,6 +61,17 @@ bool snecki_native_number(const char *text, size_t len, unsigned base, uint64_t 
 		value = value * base + digit;
 	}
 	*ret = value;
+	return true;
+}
+
+bool snecki_native_read_counter(const char *text, size_t len, uint64_t *ret) {
+	uint64_t mark = len > 0 && text[len - 1] == '~' ? LOCK_DETACHED : 0;
+	uint64_t counter;
+
+	if (len > NATIVE_COUNTER_MAX || !snecki_native_number(text, mark ? len - 1 : len, 36, &counter) ||
+	        counter & LOCK_DETACHED)
+		return false;
+	*ret = counter | mark;
 	return true;
 }
 
@@ -337,7 +351,7 @@ static bool read_note(
 			return false;
 	} else if (payload[0] == 'w' || payload[0] == 'b') {
 		note.kind = payload[0] == 'w' ? LOCK_NOTE_WANTED : LOCK_NOTE_BROKEN;
-		if (!snecki_native_number(payload + 2, len - 2, 36, &note.attempt))
+		if (!snecki_native_read_counter(payload + 2, len - 2, &note.attempt))
 			return false;
 	} else {
 		return false;
@@ -356,8 +370,7 @@ static void hold_id(
 }
 
 /* A letter of `kinds` and an attempt. */
-static bool is_id(const char *id, const char *kinds) {
-	uint64_t counter;
+static bool is_id(const char *id, const char *kinds, uint64_t *ret_counter) {
 	if (!id[0] || !strchr(kinds, id[0]))
 		return false;
 	const char *dot = strchr(id + 1, '.');
@@ -367,16 +380,27 @@ static bool is_id(const char *id, const char *kinds) {
 		if (*c <= ' ' || *c > '~')
 			return false;
 	}
-	size_t digits = strlen(dot + 1);
-	return digits <= NATIVE_COUNTER_MAX && snecki_native_number(dot + 1, digits, 36, &counter);
+	return snecki_native_read_counter(dot + 1, strlen(dot + 1), ret_counter);
 }
 
 static bool check_id(const char *id) {
-	return is_id(id, "RW");
+	uint64_t counter;
+	return is_id(id, "RW", &counter);
 }
 
 static bool check_party_id(const char *id) {
-	return is_id(id, "RWrwu");
+	uint64_t counter;
+	return is_id(id, "RWrwu", &counter);
+}
+
+static void read_id(const char *id, char ret_session[LOCK_HOLDER_MAX], uint64_t *ret_attempt) {
+	_Static_assert((int)NATIVE_SESSION_MAX < (int)LOCK_HOLDER_MAX, "a session fits");
+	bool ok = is_id(id, "RW", ret_attempt);
+	assert(ok);
+	(void)ok;
+	size_t len = (size_t)(strchr(id, '.') - (id + 1));
+	memcpy(ret_session, id + 1, len);
+	ret_session[len] = '\0';
 }
 
 const struct dialect snecki_native = {
@@ -387,8 +411,10 @@ const struct dialect snecki_native = {
 	.read_note = read_note,
 	.hold_id = hold_id,
 	.check_id = check_id,
+	.read_id = read_id,
 	.encode_record = snecki_native_encode_record,
 	.encode_record_end = snecki_native_encode_record_end,
+	.encode_record_longer = snecki_native_encode_record_longer,
 	.encode_record_ask = snecki_native_encode_record_ask,
 	.decode_record = snecki_native_decode_record,
 	.encode_inspect = snecki_native_encode_inspect,

@@ -12,15 +12,17 @@
 
 enum {
 	NATIVE_SESSION_MAX = 40,
-	NATIVE_COUNTER_MAX = 13, /* digits of a 64-bit number in base 36 */
+	NATIVE_COUNTER_MAX = 14, /* digits of a 63-bit number in base 36, and the mark of a detached hold */
 	NATIVE_ATTEMPT_MAX = NATIVE_SESSION_MAX + 1 + NATIVE_COUNTER_MAX
 };
 
 /* Append the key of lock `name`. 0, SNECK_EINVAL (no name, or too long) or SNECK_ENOMEM. */
 int snecki_native_key(const char *name_space, const char *name, size_t name_len, struct buf *out);
 
-/* Write `counter` in base 36, NUL-terminated. */
+/* Write `counter` in base 36, NUL-terminated, with a `~` behind it if it is LOCK_DETACHED. */
 void snecki_native_counter(uint64_t counter, char ret_text[NATIVE_COUNTER_MAX + 1]);
+/* Read all of `text` as such a counter; false: it is none. */
+bool snecki_native_read_counter(const char *text, size_t len, uint64_t *ret);
 /* Write `<session>.<counter>`, NUL-terminated. */
 void snecki_native_attempt(const char *session, uint64_t counter, char ret_text[NATIVE_ATTEMPT_MAX + 1]);
 /* Read all of `text` as a number of the given base (10 or 36, lower case); false: it is none, or
@@ -38,6 +40,8 @@ int snecki_native_add_channel_prefix(struct buf *out, const char *name_space); /
 int snecki_native_encode_record(const struct dialect_session *session, const struct session_record *record,
         int64_t ttl_ms, bool full_text, struct buf *out);
 int snecki_native_encode_record_end(const struct dialect_session *session, struct buf *out);
+int snecki_native_encode_record_longer(
+        const struct dialect_session *session, int64_t ttl_ms, struct buf *out);
 int snecki_native_encode_record_ask(
         const struct dialect_session *session, const char *whose, struct buf *out);
 void snecki_native_decode_record(const struct redisReply *reply, struct sneck_party *party);

@@ -62,11 +62,12 @@ static bool read_id(const redisReply *field, const char *kinds, sneck_party *ret
 	bool upgrader = field->str[0] == 'u';
 	uint64_t counter;
 	if (upgrader != (stop < end) ||
-	        !snecki_native_number(dot + 1, (size_t)(stop - dot - 1), 36, &counter) ||
+	        !snecki_native_read_counter(dot + 1, (size_t)(stop - dot - 1), &counter) ||
 	        (size_t)(stop - field->str) >= sizeof ret->id)
 		return false;
 	memcpy(ret->id, field->str, (size_t)(stop - field->str));
 	memcpy(ret->session, from, (size_t)(dot - from));
+	ret->detached = counter & LOCK_DETACHED ? 1 : 0;
 	return true;
 }
 

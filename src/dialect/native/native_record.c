@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Who a session is, for people who look at locks.
  *
- * The record is a hash `<namespace>:@<session>` beside the locks. No script that decides about
- * a lock reads it: it may be missing, old or forged, and nothing but a text on a screen is wrong then. */
+ * The record is a hash `<namespace>:@<session>` beside the locks; a detached hold, which no session keeps,
+ * has one of its own, `<namespace>:@<attempt>`: to this file that is just another id. No script that decides
+ * about a lock reads it: it may be missing, old or forged, and nothing but a text on a screen is wrong then.
+ */
 #include "dialect/native/native.h"
 
 #include <string.h>
@@ -54,6 +56,16 @@ int snecki_native_encode_record_end(const struct dialect_session *session, struc
 	snecki_buf_resp_array(out, 2);
 	snecki_buf_resp_str(out, "DEL");
 	add_record_key(out, session->name_space, session->id, strlen(session->id));
+	return out->failed ? SNECK_ENOMEM : 0;
+}
+
+int snecki_native_encode_record_longer(
+        const struct dialect_session *session, int64_t ttl_ms, struct buf *out) {
+	snecki_buf_resp_array(out, 4);
+	snecki_buf_resp_str(out, "PEXPIRE");
+	add_record_key(out, session->name_space, session->id, strlen(session->id));
+	snecki_buf_resp_i64(out, ttl_ms);
+	snecki_buf_resp_str(out, "GT");
 	return out->failed ? SNECK_ENOMEM : 0;
 }
 
