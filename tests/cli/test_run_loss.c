@@ -15,6 +15,7 @@
 
 #include "cli.h"
 #include "server.h"
+#include "tree.h"
 #include "wait.h"
 
 static int setup(void **state) {
@@ -34,30 +35,6 @@ static int teardown(void **state) {
 	return 0;
 }
 
-/* The number behind `label` in what the command printed. */
-static pid_t pid_of(struct cli *cli, const char *label) {
-	const char *found = strstr(cli_out(cli), label);
-
-	assert_non_null(found);
-	pid_t pid = atoi(found + strlen(label));
-	assert_true(pid > 1);
-	return pid;
-}
-
-/* A zombie whose parent is gone is reaped by init, which may take a moment: it is no more. */
-static bool is_gone(pid_t pid) {
-	char path[64], text[256] = "";
-
-	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-	FILE *file = fopen(path, "re");
-	if (!file)
-		return true;
-	size_t n = fread(text, 1, sizeof(text) - 1, file);
-	fclose(file);
-	const char *end = n ? strrchr(text, ')') : NULL;
-	return !end || end[2] == 'Z' || end[2] == 'X';
-}
-
 /* The server falls silent: SIGTERM comes before the lease ends, and there is time to obey. */
 static void test_silent_server_stops_politely(void **state) {
 	struct test_server *server = *state;
@@ -72,6 +49,22 @@ static void test_silent_server_stops_politely(void **state) {
 	assert_non_null(strstr(cli_out(&cli), "told"));
 	assert_non_null(strstr(cli_err(&cli), "losing"));
 	test_server_stopcont(server, false);
+}
+
+/* The server is gone for good, and with it every connection: the same. */
+static void test_vanished_server_stops_politely(void **state) {
+	struct test_server *server = *state;
+	struct cli cli;
+
+	cli_start(&cli, server,
+	        CLI_ARGS("run", "--lease", "3s", "-k", "700ms", "a", "sh", "-c",
+	                "trap 'echo told; exit 0' TERM; echo ready; while :; do sleep 0.01; done"));
+	assert_true(cli_wait_out(&cli, "ready", 5000));
+	int64_t begin_ms = test_now_ms();
+	test_server_kill9(server);
+	assert_int_equal(cli_wait(&cli, 15000), 79);
+	assert_non_null(strstr(cli_out(&cli), "told"));
+	assert_true(test_now_ms() - begin_ms >= 1000); /* a line that is cut is no loss yet */
 }
 
 /* When the one holder's lease ends, by the server's clock. */
@@ -113,9 +106,9 @@ static long long outlive_by_ms(struct test_server *server, const char *name) {
 	        path);
 	cli_start(&cli, server, CLI_ARGS("run", "--lease", "2s", name, "sh", "-c", script));
 	assert_true(cli_wait_out(&cli, "outer:", 5000));
-	pid_t outer = pid_of(&cli, "outer:"), inner = pid_of(&cli, "inner:");
+	pid_t outer = tree_pid(&cli, "outer:"), inner = tree_pid(&cli, "inner:");
 	test_server_stopcont(server, true);
-	assert_true(WAIT_UNTIL(is_gone(outer) && is_gone(inner), 8000));
+	assert_true(WAIT_UNTIL(tree_is_gone(outer) && tree_is_gone(inner), 8000));
 	assert_int_equal(cli_wait(&cli, 15000), 79);
 	test_server_stopcont(server, false);
 	long long end_ms = deadline_of(server, name);
@@ -187,10 +180,10 @@ static void test_command_dies_with_sneck(void **state) {
 
 	cli_start(&cli, server, CLI_ARGS("run", "a", "sh", "-c", "echo pid:$$; exec sleep 60"));
 	assert_true(cli_wait_out(&cli, "pid:", 5000));
-	pid_t pid = pid_of(&cli, "pid:");
+	pid_t pid = tree_pid(&cli, "pid:");
 	kill(cli.pid, SIGKILL);
 	assert_int_equal(cli_wait(&cli, 5000), -SIGKILL);
-	assert_true(WAIT_UNTIL(is_gone(pid), 5000));
+	assert_true(WAIT_UNTIL(tree_is_gone(pid), 5000));
 }
 
 /* A restart without memory: the lock is gone, whoever held it is told. */
@@ -209,6 +202,7 @@ int main(void) {
 #define LOSS_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		LOSS_TEST(test_silent_server_stops_politely),
+		LOSS_TEST(test_vanished_server_stops_politely),
 		LOSS_TEST(test_silent_server_kills_the_group),
 		LOSS_TEST(test_lost_by_the_servers_word),
 		LOSS_TEST(test_lost_before_the_end),

@@ -18,6 +18,7 @@
 
 #include "cli.h"
 #include "server.h"
+#include "tree.h"
 #include "wait.h"
 
 static struct test_server server;
@@ -35,55 +36,6 @@ static int stop_server(void **state) {
 	return 0;
 }
 
-static pid_t pid_of(struct cli *cli, const char *label) {
-	const char *found = strstr(cli_out(cli), label);
-
-	assert_non_null(found);
-	pid_t pid = atoi(found + strlen(label));
-	assert_true(pid > 1);
-	return pid;
-}
-
-/* False: there is no such process. */
-static bool read_stat(pid_t pid, char *ret_state, pid_t *ret_parent) {
-	char path[64], text[512] = "";
-
-	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-	FILE *file = fopen(path, "re");
-	if (!file)
-		return false;
-	size_t n = fread(text, 1, sizeof(text) - 1, file);
-	fclose(file);
-	const char *end = n ? strrchr(text, ')') : NULL;
-	if (!end)
-		return false;
-	*ret_state = end[2];
-	*ret_parent = atoi(end + 4);
-	return true;
-}
-
-static bool is_gone(pid_t pid) {
-	char state;
-	pid_t parent;
-
-	return !read_stat(pid, &state, &parent) || state == 'Z' || state == 'X';
-}
-
-static bool is_stopped(pid_t pid) {
-	char state;
-	pid_t parent;
-
-	return read_stat(pid, &state, &parent) && state == 'T';
-}
-
-static pid_t parent_of(pid_t pid) {
-	char state;
-	pid_t parent = 0;
-
-	assert_true(read_stat(pid, &state, &parent));
-	return parent;
-}
-
 /* The command, a child, a grandchild whose parent has gone, and one in a session of its own. */
 struct tree {
 	pid_t command, child, orphan, daemon;
@@ -96,13 +48,13 @@ static void plant(struct cli *cli, struct tree *tree, const char *option, const 
 	                "orphan:$!'; "
 	                "setsid sh -c 'echo daemon:$$; exec sleep 600' & echo command:$$; exec sleep 600"));
 	assert_true(cli_wait_out(cli, "daemon:", 5000) && cli_wait_out(cli, "command:", 5000));
-	*tree = (struct tree){ pid_of(cli, "command:"), pid_of(cli, "child:"), pid_of(cli, "orphan:"),
-		pid_of(cli, "daemon:") };
+	*tree = (struct tree){ tree_pid(cli, "command:"), tree_pid(cli, "child:"), tree_pid(cli, "orphan:"),
+		tree_pid(cli, "daemon:") };
 }
 
 static bool is_felled(const struct tree *tree) {
-	return is_gone(tree->command) && is_gone(tree->child) && is_gone(tree->orphan) &&
-	       is_gone(tree->daemon);
+	return tree_is_gone(tree->command) && tree_is_gone(tree->child) && tree_is_gone(tree->orphan) &&
+	       tree_is_gone(tree->daemon);
 }
 
 static void test_kill_of_sneck(void **state) {
@@ -137,8 +89,8 @@ static void test_kill_of_the_guardian(void **state) {
 
 	(void)state;
 	plant(&cli, &tree, "--lease", "30s");
-	pid_t guardian = parent_of(tree.command);
-	assert_int_equal(parent_of(guardian), cli.pid);
+	pid_t guardian = tree_parent(tree.command);
+	assert_int_equal(tree_parent(guardian), cli.pid);
 	kill(guardian, SIGKILL);
 	assert_int_equal(cli_wait(&cli, 5000), 125);
 	assert_non_null(strstr(cli_err(&cli), "guardian"));
@@ -154,7 +106,7 @@ static void test_stopped_sneck(void **state) {
 	plant(&cli, &tree, "--lease", "1500ms");
 	kill(cli.pid, SIGSTOP);
 	assert_true(WAIT_UNTIL(is_felled(&tree), 5000));
-	assert_true(is_stopped(cli.pid));
+	assert_true(tree_is_stopped(cli.pid));
 	kill(cli.pid, SIGCONT);
 	assert_int_equal(cli_wait(&cli, 5000), 79);
 }
@@ -191,8 +143,8 @@ static void test_max_hold(void **state) {
 	                "echo command:$$; sleep 600"));
 	assert_int_equal(cli_wait(&cli, 5000), 124);
 	assert_true(test_now_ms() - begin_ms >= 500);
-	tree = (struct tree){ pid_of(&cli, "command:"), pid_of(&cli, "child:"), pid_of(&cli, "child:"),
-		pid_of(&cli, "daemon:") };
+	tree = (struct tree){ tree_pid(&cli, "command:"), tree_pid(&cli, "child:"), tree_pid(&cli, "child:"),
+		tree_pid(&cli, "daemon:") };
 	assert_true(is_felled(&tree));
 	/* Another signal. */
 	cli_start(&cli, &server,
@@ -214,8 +166,8 @@ static void test_background_job_stays(void **state) {
 	        cli_run(&cli, &server,
 	                CLI_ARGS("run", "bg", "sh", "-c", "sleep 600 >/dev/null 2>&1 & echo left:$!")),
 	        0);
-	pid_t left = pid_of(&cli, "left:");
-	assert_false(is_gone(left));
+	pid_t left = tree_pid(&cli, "left:");
+	assert_false(tree_is_gone(left));
 	kill(left, SIGKILL);
 }
 
@@ -229,12 +181,12 @@ static void test_stop_and_continue(void **state) {
 	(void)state;
 	cli_start(&cli, &server, CLI_ARGS("run", "stop", "sh", "-c", "echo pid:$$; read line; exit 5"));
 	assert_true(cli_wait_out(&cli, "pid:", 5000));
-	pid_t pid = pid_of(&cli, "pid:");
+	pid_t pid = tree_pid(&cli, "pid:");
 	kill(cli.pid, SIGTSTP);
-	assert_true(WAIT_UNTIL(is_stopped(pid), 5000));
-	assert_false(is_stopped(cli.pid)); /* without a terminal it goes on renewing */
+	assert_true(WAIT_UNTIL(tree_is_stopped(pid), 5000));
+	assert_false(tree_is_stopped(cli.pid)); /* without a terminal it goes on renewing */
 	kill(cli.pid, SIGCONT);
-	assert_true(WAIT_UNTIL(!is_stopped(pid), 5000));
+	assert_true(WAIT_UNTIL(!tree_is_stopped(pid), 5000));
 	assert_int_equal(cli_wait(&cli, 5000), 5);
 	cli_start(&cli, &server,
 	        CLI_ARGS("run", "stop", "sh", "-c",
@@ -266,36 +218,6 @@ static void test_foreground(void **state) {
 	        0);
 }
 
-/* The first process of a container: signals reach it, and it buries what others leave. */
-static void test_first_process(void **state) {
-	struct cli cli;
-	char path[64], text[64] = "";
-
-	(void)state;
-	cli_start_program(&cli, &server, "unshare", CLI_ARGS("-pf", "--mount-proc", "true"));
-	if (cli_wait(&cli, 5000) != 0)
-		skip();
-	cli_start_program(&cli, &server, "unshare",
-	        CLI_ARGS("-pf", "--mount-proc", "--kill-child", SNECK_BINARY, "run", "one", "sh", "-c",
-	                "test $PPID != 1 || exit 91; sh -c '(exit 0) & exit 0'; trap 'exit 7' TERM; echo up; "
-	                "while :; do sleep 0.01; done"));
-	assert_true(cli_wait_out(&cli, "up", 5000));
-	snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)cli.pid, (int)cli.pid);
-	FILE *file = fopen(path, "re");
-	assert_non_null(file);
-	assert_non_null(fgets(text, sizeof(text), file));
-	fclose(file);
-	kill(atoi(text), SIGTERM);
-	assert_int_equal(cli_wait(&cli, 5000), 7);
-	/* No zombie is left for long. */
-	cli_start_program(&cli, &server, "unshare",
-	        CLI_ARGS("-pf", "--mount-proc", "--kill-child", SNECK_BINARY, "run", "one", "sh", "-c",
-	                "sh -c 'sleep 0.01 & exit 0'; for i in $(seq 500); do "
-	                "grep -l 'State:.Z' /proc/[0-9]*/status 2>/dev/null || "
-	                "pgrep -x sleep >/dev/null || exit 0; sleep 0.005; done; exit 8"));
-	assert_int_equal(cli_wait(&cli, 9000), 0);
-}
-
 /* ---- Descriptors ----------------------------------------------------------------------------*/
 
 /* The guardian keeps nothing of the caller's or of sneck's but its own three and the first three. */
@@ -322,7 +244,6 @@ int main(void) {
 		cmocka_unit_test(test_background_job_stays),
 		cmocka_unit_test(test_stop_and_continue),
 		cmocka_unit_test(test_foreground),
-		cmocka_unit_test(test_first_process),
 		cmocka_unit_test(test_guardian_descriptors),
 	};
 
