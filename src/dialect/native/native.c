@@ -18,6 +18,7 @@
 #include <sneck/sneck.h>
 
 #include "dialect/native/scripts.h"
+#include "dialect/reply.h"
 
 void snecki_native_counter(uint64_t counter, char ret_text[NATIVE_COUNTER_MAX + 1]) {
 	char reversed[NATIVE_COUNTER_MAX];
@@ -254,13 +255,7 @@ static void add_args(struct buf *out, const struct lock_op *op, int64_t bury_ms)
 }
 
 void snecki_native_script(struct buf *out, const struct script *script, bool reads_only, bool full_text) {
-	if (full_text) {
-		snecki_buf_resp_str(out, reads_only ? "EVAL_RO" : "EVAL");
-		snecki_buf_resp_bulk(out, script->text, script->len);
-	} else {
-		snecki_buf_resp_str(out, reads_only ? "EVALSHA_RO" : "EVALSHA");
-		snecki_buf_resp_str(out, script->sha1);
-	}
+	snecki_script_words(out, script, reads_only, full_text);
 	snecki_buf_resp_str(out, "1");
 }
 

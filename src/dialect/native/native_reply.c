@@ -16,12 +16,11 @@
 #include <sneck/error.h>
 
 #include "base/err.h"
-#include "net/server_error.h"
+#include "dialect/reply.h"
 
 enum { FIELDS = 6 };
 enum { FLAG_MORE = 1, FLAG_WANTED = 2, FLAG_RELEASED = 4, FLAGS_ALL = 7 };
 
-#define NUMBER_MAX (INT64_C(1) << 53) /* scores are doubles: beyond this they are not exact */
 #define OP(kind) (1u << (kind))
 
 /* What follows the six fields that every reply has; the number is how many. */
@@ -55,12 +54,6 @@ static const struct status_row {
 	{ "done", LOCK_DONE, TAIL_NONE, OP(OP_RELEASE) | OP(OP_CANCEL) | OP(OP_ADVANCE) },
 };
 
-static bool is_text(const redisReply *field, const char *text) {
-	size_t len = strlen(text);
-	return field->type == REDIS_REPLY_STRING && field->str && (size_t)field->len == len &&
-	       memcmp(field->str, text, len) == 0;
-}
-
 static bool read_integer(const redisReply *field, int64_t max, int64_t *ret) {
 	if (field->type != REDIS_REPLY_INTEGER || field->integer < 0 || field->integer > max)
 		return false;
@@ -70,7 +63,7 @@ static bool read_integer(const redisReply *field, int64_t max, int64_t *ret) {
 
 static const struct status_row *find_status(const redisReply *field, enum lock_op_kind kind) {
 	for (size_t i = 0; i < sizeof(status_rows) / sizeof(status_rows[0]); i++) {
-		if (is_text(field, status_rows[i].word))
+		if (snecki_reply_is(field, status_rows[i].word))
 			return status_rows[i].ops & OP(kind) ? &status_rows[i] : NULL;
 	}
 	return NULL;
@@ -115,13 +108,14 @@ static bool read_fields(const struct dialect_session *session, const struct lock
 	if (!row || reply->elements != FIELDS + (size_t)row->tail)
 		return false;
 	snecki_native_attempt(session->id, op->attempt, attempt);
-	if (!read_integer(field[1], NUMBER_MAX, &ret->server_us) || !is_text(field[2], attempt) ||
-	        !read_integer(field[4], NUMBER_MAX, &deadline_ms) ||
+	if (!read_integer(field[1], REPLY_NUMBER_MAX, &ret->server_us) ||
+	        !snecki_reply_is(field[2], attempt) ||
+	        !read_integer(field[4], REPLY_NUMBER_MAX, &deadline_ms) ||
 	        !read_integer(field[5], FLAGS_ALL, &flags))
 		return false;
 	if (field[3]->type != REDIS_REPLY_STRING || !field[3]->str ||
 	        !snecki_native_number(field[3]->str, (size_t)field[3]->len, 10, &ret->token) ||
-	        ret->token > (uint64_t)NUMBER_MAX)
+	        ret->token > (uint64_t)REPLY_NUMBER_MAX)
 		return false;
 	if (row->tail == TAIL_BLOCKED &&
 	        (!read_integer(field[6], UINT32_MAX, &ahead) || !read_holder(field[7], ret)))
@@ -143,16 +137,6 @@ static bool read_fields(const struct dialect_session *session, const struct lock
 	return true;
 }
 
-/* `code` says what was wrong also where the outcome is unknown. */
-static void read_error(const redisReply *reply, struct lock_outcome *ret, struct sneck_error *reterr) {
-	size_t len = (size_t)reply->len;
-	const struct server_error *error = snecki_server_error_find(reply->str, len);
-
-	ret->code = snecki_server_error_fill(reply->str, len, reterr);
-	ret->retry = error->action == ACT_BACKOFF || error->action == ACT_REDISCOVER;
-	ret->status = error->action == ACT_UNKNOWN || error->executed_maybe ? LOCK_UNKNOWN : LOCK_FAILED;
-}
-
 void snecki_native_decode(const struct dialect_session *session, const struct lock_op *op,
         const struct redisReply *reply, struct lock_outcome *ret, struct sneck_error *reterr) {
 	memset(ret, 0, sizeof(*ret));
@@ -160,7 +144,7 @@ void snecki_native_decode(const struct dialect_session *session, const struct lo
 	if (!reply)
 		return;
 	if (reply->type == REDIS_REPLY_ERROR && reply->str) {
-		read_error(reply, ret, reterr);
+		snecki_reply_error(reply, ret, reterr);
 	} else if (!read_fields(session, op, reply, ret, reterr)) {
 		memset(ret, 0, sizeof(*ret));
 		ret->status = LOCK_UNKNOWN;
