@@ -10,6 +10,7 @@
 
 #include <sneck/sneck.h>
 
+#include "command.h"
 #include "lib/server.h"
 #include "raw.h"
 #include "stats.h"
@@ -315,6 +316,10 @@ static void bench_memory(void) {
 	sneck_close(client);
 }
 
+static void bench_run(void) {
+	bench_command(&server);
+}
+
 /* ---- Main ---------------------------------------------------------------------------------------*/
 
 static const struct {
@@ -327,6 +332,7 @@ static const struct {
 	{ "readers", bench_readers },
 	{ "handoff", bench_handoff },
 	{ "memory", bench_memory },
+	{ "run", bench_run },
 };
 
 int main(int argc, char **argv) {
