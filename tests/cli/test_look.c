@@ -409,8 +409,9 @@ struct screen {
 	size_t len;
 };
 
-/* Run `sneck args…` at a terminal of its own, 60 columns wide; its output is the screen. */
-static void screen_start(struct screen *screen, const char *const *args) {
+/* Run `sneck args…` at a terminal of its own, 60 columns wide; its output is the screen. NULL: NO_COLOR is
+ * not set. */
+static void screen_start(struct screen *screen, const char *const *args, const char *no_color) {
 	const struct winsize window = { .ws_row = 24, .ws_col = 60 };
 	const char *argv[16] = { SNECK_BINARY };
 
@@ -423,6 +424,8 @@ static void screen_start(struct screen *screen, const char *const *args) {
 		setenv("SNECK_URL", server.url, 1);
 		setenv("TERM", "xterm", 1);
 		unsetenv("NO_COLOR");
+		if (no_color)
+			setenv("NO_COLOR", no_color, 1);
 		execv(argv[0], (char *const *)(uintptr_t)argv);
 		_exit(99);
 	}
@@ -458,14 +461,21 @@ static void test_a_terminal_gets_colour_and_short_lines(void **state) {
 	memset(note, 'x', sizeof(note) - 1);
 	note[sizeof(note) - 1] = '\0';
 	look_hold(&holder, &server, "demo", CLI_ARGS("-m", note));
-	screen_start(&screen, CLI_ARGS("ls"));
+	screen_start(&screen, CLI_ARGS("ls"), NULL);
 	assert_int_equal(screen_end(&screen), 0);
 	has(screen.text, "\033[1mNAME");
 	has(screen.text, "xxx…\r\n");
 	has_not(screen.text, note);
-	screen_start(&screen, CLI_ARGS("ls", "--color=never"));
+	screen_start(&screen, CLI_ARGS("ls", "--color=never"), NULL);
 	assert_int_equal(screen_end(&screen), 0);
 	has_not(screen.text, "\033");
+	/* NO_COLOR is for all that do not say otherwise. */
+	screen_start(&screen, CLI_ARGS("ls"), "1");
+	assert_int_equal(screen_end(&screen), 0);
+	has_not(screen.text, "\033");
+	screen_start(&screen, CLI_ARGS("ls", "--color=always"), "1");
+	assert_int_equal(screen_end(&screen), 0);
+	has(screen.text, "\033[1mNAME");
 	assert_int_equal(cli_wait(&holder, 10000), 0);
 }
 
@@ -476,7 +486,7 @@ static void test_waiting_at_a_terminal_is_one_line(void **state) {
 
 	(void)state;
 	look_hold(&holder, &server, "demo", NULL);
-	screen_start(&screen, CLI_ARGS("run", "demo", "echo", "got"));
+	screen_start(&screen, CLI_ARGS("run", "demo", "echo", "got"), NULL);
 	const char *again = "\r\033[Ksneck: waiting for \"demo\", held by ";
 	assert_true(WAIT_UNTIL(
 	        strstr(screen_text(&screen), again) && strstr(strstr(screen.text, again) + 1, again), 10000));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the options of sneck run do, one by one; the environment of cron; a run inside a run. */
+/* What the options of sneck run do, one by one; a run inside a run. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -91,6 +91,8 @@ static void test_bad_input(void **state) {
 			fail_msg("case %zu: exit %d: %s", i, code, err);
 	}
 	assert_int_equal(test_redis_int(&server, "DBSIZE"), 0); /* nothing was changed */
+	long_name[sizeof(long_name) - 2] = '\0';                /* and the longest that is good */
+	assert_int_equal(cli_run(&cli, &server, CLI_ARGS("run", long_name, "true")), 0);
 }
 
 /* ---- Waiting, or not ------------------------------------------------------------------------*/
@@ -144,6 +146,43 @@ static void test_modes_by_other_names(void **state) {
 	assert_int_equal(cli_run(&cli, &server, CLI_ARGS("run", "-n", "--read", "modes", "true")), 0);
 	assert_int_equal(cli_run(&cli, &server, CLI_ARGS("run", "-n", "--write", "modes", "true")), 75);
 	assert_int_equal(cli_wait(&holder, 5000), 0);
+}
+
+/* Who says so goes before the readers that wait. */
+static void test_policy(void **state) {
+	struct cli holder, reader, writer;
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		const char *policy = i ? "--policy=prefer-writers" : "--policy=fair";
+		char order[96];
+		snprintf(order, sizeof(order), "%s/order-%d", server.dir, i);
+		hold(&holder, "-x", "policy");
+		cli_start(&reader, &server,
+		        CLI_ARGS("run", "-s", "policy", "sh", "-c", "echo reader >>$0", order));
+		assert_true(WAIT_UNTIL(test_redis_int(&server, "ZCOUNT sneck:{policy} -inf -1") == 1, 5000));
+		cli_start(&writer, &server,
+		        CLI_ARGS("run", policy, "policy", "sh", "-c", "echo writer >>$0", order));
+		assert_true(WAIT_UNTIL(test_redis_int(&server, "ZCOUNT sneck:{policy} -inf -1") == 2, 5000));
+		assert_int_equal(cli_wait(&holder, 5000), 0);
+		assert_int_equal(cli_wait(&reader, 5000), 0);
+		assert_int_equal(cli_wait(&writer, 5000), 0);
+		cli_start_program(&holder, &server, "cat", CLI_ARGS(order));
+		assert_int_equal(cli_wait(&holder, 5000), 0);
+		assert_string_equal(cli_out(&holder), i ? "writer\nreader\n" : "reader\nwriter\n");
+	}
+}
+
+static void test_verbose(void **state) {
+	struct cli cli;
+
+	(void)state;
+	assert_int_equal(
+	        cli_run(&cli, &server, CLI_ARGS("run", "-v", "--min-hold", "200ms", "say", "true")), 0);
+	assert_non_null(strstr(cli_err(&cli), "sneck: got \"say\" after "));
+	assert_non_null(strstr(cli_err(&cli), ", id W"));
+	assert_non_null(strstr(cli_err(&cli), "\"say\" stays held for "));
+	assert_string_equal(cli_out(&cli), "");
 }
 
 static void test_min_hold(void **state) {
@@ -222,43 +261,6 @@ static void test_retry_connect(void **state) {
 	test_server_stop(&late);
 }
 
-static void write_file(const char *path, const char *text) {
-	FILE *file = fopen(path, "we");
-
-	assert_non_null(file);
-	fputs(text, file);
-	assert_int_equal(fclose(file), 0);
-}
-
-static void test_password_sources(void **state) {
-	struct test_server guarded;
-	struct cli cli;
-	char path[128], file[160];
-
-	(void)state;
-	assert_int_equal(test_server_start(&guarded, CLI_ARGS("--requirepass", "canary")), 0);
-	snprintf(path, sizeof(path), "%s/password", guarded.dir);
-	write_file(path, "canary\n");
-	snprintf(file, sizeof(file), "SNECK_PASSWORD_FILE=%s", path);
-	assert_int_equal(cli_run(&cli, &server, CLI_ARGS("run", "--server", guarded.url, "a", "true")), 77);
-	assert_non_null(strstr(cli_err(&cli), "--password-file"));
-	assert_int_equal(
-	        cli_run(&cli, &server,
-	                CLI_ARGS("run", "--server", guarded.url, "--password-file", path, "a", "true")),
-	        0);
-	const char *const sources[] = { file, "REDISCLI_AUTH=canary" };
-	for (size_t i = 0; i < 2; i++) {
-		cli_start_program(&cli, &server, "env",
-		        CLI_ARGS(sources[i], SNECK_BINARY, "run", "--server", guarded.url, "a", "true"));
-		assert_int_equal(cli_wait(&cli, 5000), 0);
-	}
-	assert_int_equal(cli_run(&cli, &server,
-	                         CLI_ARGS("run", "--server", guarded.url, "--password-file", "/nowhere/p",
-	                                 "a", "true")),
-	        78);
-	test_server_stop(&guarded);
-}
-
 /* Who may not call what a lock needs is told the rule. */
 static void test_missing_right(void **state) {
 	struct cli cli;
@@ -286,54 +288,6 @@ static void test_evicting_server(void **state) {
 	assert_int_equal(cli_run(&cli, &server, CLI_ARGS("run", "--server", evicting.url, "a", "true")), 0);
 	assert_string_equal(cli_err(&cli), "");
 	test_server_stop(&evicting);
-}
-
-/* ---- Configuration files --------------------------------------------------------------------*/
-
-/* As cron runs it: hardly any environment. */
-static int run_bare(struct cli *cli, const char *home, const char *const *args) {
-	const char *argv[16] = { "-i", "PATH=/usr/bin:/bin", home, SNECK_BINARY };
-	size_t n = 4;
-
-	while (*args)
-		argv[n++] = *args++;
-	argv[n] = NULL;
-	cli_start_program(cli, &server, "env", argv);
-	return cli_wait(cli, 10000);
-}
-
-static void test_configuration(void **state) {
-	struct cli cli;
-	char home[96], dir[160], path[192], text[256];
-
-	(void)state;
-	snprintf(home, sizeof(home), "HOME=%s/home", server.dir);
-	snprintf(dir, sizeof(dir), "mkdir -p %s/home/.config/sneck", server.dir);
-	assert_int_equal(system(dir), 0);
-	snprintf(path, sizeof(path), "%s/home/.config/sneck/config", server.dir);
-	snprintf(text, sizeof(text), "# the lock server\n\nurl = %s\n  namespace=team  \nlease = 7s\n",
-	        server.url);
-	write_file(path, text);
-	assert_int_equal(
-	        run_bare(&cli, home,
-	                CLI_ARGS("run", "conf", "sh", "-c", "echo $SNECK_SERVER; test -z \"$SNECK_URL\"")),
-	        0);
-	assert_non_null(strstr(cli_out(&cli), server.socket_path));
-	assert_string_equal(cli_err(&cli), "");
-	assert_int_equal(test_redis_int(&server, "EXISTS team:{conf}"), 1); /* its token is remembered */
-	/* An option wins. */
-	assert_int_equal(run_bare(&cli, home, CLI_ARGS("run", "--namespace", "other", "conf", "true")), 0);
-	assert_int_equal(test_redis_int(&server, "EXISTS other:{conf}"), 1);
-	assert_int_equal(run_bare(&cli, home, CLI_ARGS("run", "--server", "gopher://x", "conf", "true")), 78);
-
-	const char *const wrong[] = { "url = redis://x\nulr = redis://y\n", "nonsense\n", "lease = soon\n",
-		"url =\n" };
-	const char *const said[] = { "config:2: ", "config:1: ", "config:1: ", "config:1: " };
-	for (size_t i = 0; i < 4; i++) {
-		write_file(path, wrong[i]);
-		assert_int_equal(run_bare(&cli, home, CLI_ARGS("run", "conf", "true")), 78);
-		assert_non_null(strstr(cli_err(&cli), said[i]));
-	}
 }
 
 /* ---- The command ----------------------------------------------------------------------------*/
@@ -507,14 +461,14 @@ int main(void) {
 		cmocka_unit_test(test_says_that_it_waits),
 		cmocka_unit_test(test_signals_that_do_not_end_the_wait),
 		cmocka_unit_test(test_modes_by_other_names),
+		cmocka_unit_test(test_policy),
+		cmocka_unit_test(test_verbose),
 		cmocka_unit_test(test_min_hold),
 		cmocka_unit_test(test_warn_only),
 		cmocka_unit_test(test_unreachable),
 		cmocka_unit_test(test_retry_connect),
-		cmocka_unit_test(test_password_sources),
 		cmocka_unit_test(test_missing_right),
 		cmocka_unit_test(test_evicting_server),
-		cmocka_unit_test(test_configuration),
 		cmocka_unit_test(test_shell_command),
 		cmocka_unit_test(test_id_and_note),
 		cmocka_unit_test(test_events),
