@@ -1,4 +1,4 @@
-#!/bin/sh
+#!/bin/bash
 # SPDX-License-Identifier: MIT
 # The first five minutes of somebody who has never seen sneck, step by step, with nothing configured:
 # doctor, run, ls, being refused with the holder's name, waiting, kill -9 and take-over, a token that
@@ -32,15 +32,14 @@ fail() {
 	exit 1
 }
 
-# until_true SECONDS command…: again and again until it succeeds.
-until_true() {
-	tries=$(($1 * 20))
-	shift
-	while ! "$@" >/dev/null 2>&1; do
-		tries=$((tries - 1))
-		[ "$tries" -gt 0 ] || fail "in vain: $*"
-		sleep 0.05
-	done
+# hears SECONDS PIPE PATTERN: wait for a line that matches; what comes is kept in PIPE.err.
+hears() {
+	local line deadline=$((SECONDS + $1))
+	while read -r -t $((deadline - SECONDS)) line; do
+		printf '%s\n' "$line" >>"$work/$2.err"
+		[[ $line =~ $3 ]] && return 0
+	done <>"$work/$2"
+	fail "in vain: $3 from $2"
 }
 
 # expect CODE command…: it exits with CODE; what it prints is in out and err.
@@ -58,10 +57,6 @@ has() { # file text
 
 holder_id() {
 	"$sneck" show demo --json | sed -nE '/"holders"/,/]/s/.*"id": "([^"]*)".*/\1/p' | head -n 1
-}
-
-is_gone() {
-	! kill -0 "$1" 2>/dev/null
 }
 
 echo "1. sneck alone says what it is and gives examples"
@@ -83,10 +78,13 @@ export SNECK_URL=local:
 first_token=$("$sneck" run demo -- sh -c 'echo $SNECK_TOKEN')
 
 echo "4. ls: who holds what"
-"$sneck" run --lease 3s -m "first steps" demo -- sh -c 'echo $$ >"$0"; exec sleep 600' "$work/child" 2>"$work/holder.err" &
+mkfifo "$work/begun" "$work/alive" "$work/waiter" "$work/in"
+"$sneck" run --lease 3s -m "first steps" demo -- \
+	sh -c 'echo begun >"$0"; exec sleep 600 >"$1"' "$work/begun" "$work/alive" 2>"$work/holder.err" &
 holder=$!
 jobs_running="$jobs_running $holder"
-until_true 10 test -s "$work/child"
+hears 10 begun begun
+exec 5<"$work/alive" # the command has the other end, and nobody else
 expect 0 "$sneck" ls
 has out "NAME  MODE   HOLDER"
 has out ":$holder "
@@ -102,16 +100,17 @@ has err "sneck break demo --id $(holder_id) -m"
 expect 75 "$sneck" try demo
 
 echo "6. waiting: whoever waits is told for whom"
-"$sneck" run demo -- echo "my turn" >"$work/waiter.out" 2>"$work/waiter.err" &
+exec 6<>"$work/waiter" # stays open when nobody listens
+"$sneck" run demo -- echo "my turn" >"$work/waiter.out" 2>&6 &
 waiter=$!
 jobs_running="$jobs_running $waiter"
-until_true 10 grep -q 'waiting for "demo", held by .*first steps.*0 ahead of you' "$work/waiter.err"
+hears 10 waiter 'waiting for "demo", held by .*first steps.*0 ahead of you'
 expect 0 "$sneck" show demo
 has out "1 holding, 1 waiting"
 
 echo "7. kill -9: the command dies with its wrapper, and the next one takes over when the lease has ended"
 kill -9 "$holder"
-until_true 10 is_gone "$(cat "$work/child")"
+timeout 10 cat <&5 >/dev/null || fail "the command lives on"
 wait "$holder" 2>/dev/null || true
 wait "$waiter" || fail "the waiter did not get it: $(cat "$work/waiter.err")"
 grep -qx "my turn" "$work/waiter.out" || fail "no turn"
@@ -121,10 +120,10 @@ second_token=$("$sneck" run demo -- sh -c 'echo $SNECK_TOKEN')
 [ "$second_token" -gt "$first_token" ] || fail "$second_token is not greater than $first_token"
 
 echo "9. break: exactly that hold; its holder is told who and why, and stops"
-"$sneck" run demo -- sh -c 'echo in; exec sleep 600' >"$work/victim.out" 2>"$work/victim.err" &
+"$sneck" run demo -- sh -c 'echo begun >"$0"; exec sleep 600' "$work/in" 2>"$work/victim.err" &
 victim=$!
 jobs_running="$jobs_running $victim"
-until_true 10 grep -q in "$work/victim.out"
+hears 10 in begun
 id=$(holder_id)
 expect 0 "$sneck" break demo --id "$id" -m "only a test"
 got=0
