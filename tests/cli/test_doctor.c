@@ -135,6 +135,33 @@ static void test_replicas_and_their_role(void **state) {
 	assert_true(WAIT_UNTIL(has_replicas(0), 20000));
 }
 
+/* The server's clock is wrong by a minute, ahead and behind. */
+static void test_a_wrong_clock_is_warned_about(void **state) {
+	static const struct {
+		const char *seconds, *text;
+	} cases[] = { { "60", "ms ahead" }, { "-60", "ms behind" } };
+	struct test_server wrong;
+
+	(void)state;
+	for (size_t i = 0; i < 2; i++) {
+		setenv("SHIFT_SECONDS", cases[i].seconds, 1);
+		setenv("LD_PRELOAD", SHIFTED_CLOCK, 1);
+		int r = test_server_start(&wrong, (const char *const[]){ "--appendonly", "yes", NULL });
+		unsetenv("LD_PRELOAD");
+		unsetenv("SHIFT_SECONDS");
+		assert_int_equal(r, 0);
+		json_t *json = look_json(&wrong, 1, CLI_ARGS("doctor", "--json"));
+		json_t *clock = finding(json, "clock");
+		assert_string_equal(look_text(clock, "result"), "warn");
+		has(look_text(clock, "text"), cases[i].text);
+		has(look_text(clock, "remedy"), "NTP");
+		/* Locks do not depend on it. */
+		assert_string_equal(look_text(finding(json, "lock"), "result"), "pass");
+		json_decref(json);
+		test_server_stop(&wrong);
+	}
+}
+
 static void test_rights_and_messages(void **state) {
 	struct test_server as_user = server;
 
@@ -186,6 +213,7 @@ int main(void) {
 		cmocka_unit_test(test_eviction_is_warned_about),
 		cmocka_unit_test(test_persistence_is_looked_at),
 		cmocka_unit_test(test_replicas_and_their_role),
+		cmocka_unit_test(test_a_wrong_clock_is_warned_about),
 		cmocka_unit_test(test_rights_and_messages),
 		cmocka_unit_test(test_what_cannot_be_reached_fails),
 	};
