@@ -26,7 +26,9 @@ static int start_server(void **state) {
 	(void)state;
 	unsetenv("SNECK_URL");
 	unsetenv("REDIS_URL");
-	return test_server_start(&server, NULL);
+	if (test_server_start(&server, NULL) < 0)
+		return -1;
+	return setenv("HOME", server.dir, 1);
 }
 
 static int stop_server(void **state) {
@@ -423,6 +425,12 @@ static void test_local_is_said(void **state) {
 	setenv("SNECK_LOCAL_DIR", dir, 1);
 	cli_start_program(
 	        &cli, &server, "env", CLI_ARGS("-u", "SNECK_URL", SNECK_BINARY, "run", "a", "true"));
+	assert_int_equal(cli_wait(&cli, 20000), 0);
+	assert_non_null(strstr(cli_err(&cli), "this machine only"));
+	assert_non_null(strstr(cli_err(&cli), "set SNECK_URL="));
+	assert_string_equal(strchr(cli_err(&cli), '\n'), "\n"); /* one line */
+	cli_start_program(&cli, &server, "env",
+	        CLI_ARGS("-u", "SNECK_URL", SNECK_BINARY, "lock", "--lease", "1s", "b"));
 	assert_int_equal(cli_wait(&cli, 20000), 0);
 	assert_non_null(strstr(cli_err(&cli), "this machine only"));
 	assert_int_equal(cli_run(&cli, &server, CLI_ARGS("run", "--server", "local:", "a", "true")), 0);

@@ -27,7 +27,9 @@ static int start_server(void **state) {
 	(void)state;
 	unsetenv("SNECK_URL");
 	unsetenv("REDIS_URL");
-	return test_server_start(&server, NULL);
+	if (test_server_start(&server, NULL) < 0)
+		return -1;
+	return setenv("HOME", server.dir, 1);
 }
 
 static int stop_server(void **state) {
