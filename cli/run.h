@@ -39,11 +39,11 @@ struct run {
 	int64_t acquired_ms; /* the same */
 	int64_t term_at_ms;  /* lease left at which the command is told to stop */
 	enum stop_reason stopping;
-	bool denied;        /* the server refuses a command that locks need */
-	int64_t broken_ms;  /* when the hold was first seen to be broken, or 0 */
-	int64_t kill_at_ms; /* meaningful while stopping */
-	int state;          /* sneck_state that was last spoken about */
-	bool warned;        /* --on-lost=warn: it has been said */
+	bool denied;           /* the server refuses a command that locks need */
+	int64_t broken_end_ms; /* the hold was broken: the command must be dead by then; else 0 */
+	int64_t kill_at_ms;    /* meaningful while stopping */
+	int state;             /* sneck_state that was last spoken about */
+	bool warned;           /* --on-lost=warn: it has been said */
 };
 
 /* ---- run_loop.c: signals and time -----------------------------------------------------------*/

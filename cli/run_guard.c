@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* sneck run while the command runs. Invariants:
  *   - The command is stopped, politely first, before the lease can have ended: the signal `kill_after`
- *     before that moment, SIGKILL at it. Once stopping has begun it is not taken back.
+ *     before that moment, SIGKILL at it. If the lock was broken, the signal at once, and SIGKILL after
+ *     `kill_after` or before the grace is over, whichever is sooner. Once stopping has begun it is not taken
+ * back.
  *   - The guardian knows the moment as well, and keeps it when sneck cannot.
  *   - With --on-lost=warn nothing is stopped for the lock's sake.
  *   - A signal is passed on to the command; with --foreground not those that the terminal has sent to
@@ -19,6 +21,8 @@
 #include "run_env.h"
 
 #define NEVER_MS INT64_MAX
+
+enum { KILLING_TAKES_MS = 100 };
 
 static int64_t earlier(int64_t a, int64_t b) {
 	return a < b ? a : b;
@@ -45,6 +49,17 @@ static void begin_to_stop(struct run *run, enum stop_reason reason, int64_t grac
 	child_signal(&run->child, SIGCONT); /* one that is suspended cannot obey */
 }
 
+/* Whoever breaks a hold gives time to stop, which the operator may cut short later. Killing takes a moment,
+ * too, and the lock must not pass on in it. */
+static void note_broken(struct run *run, int64_t left_ms) {
+	int64_t now_ms = boot_ms(), spare_ms = earlier(left_ms / 10, KILLING_TAKES_MS);
+
+	if (!run->broken_end_ms)
+		run->broken_end_ms = now_ms + earlier(left_ms - spare_ms, run->options->kill_after_ms);
+	else
+		run->broken_end_ms = earlier(run->broken_end_ms, now_ms + left_ms);
+}
+
 /* Tell those who listen; with --on-lost=warn the person, too. */
 static void note_state(struct run *run, int64_t left_ms) {
 	int state = (int)sneck_hold_state(run->hold);
@@ -55,8 +70,8 @@ static void note_state(struct run *run, int64_t left_ms) {
 		run->state = state;
 		run_events_state(&run->events, state, left_ms);
 	}
-	if (state == SNECK_BROKEN && !run->broken_ms)
-		run->broken_ms = boot_ms();
+	if (state == SNECK_BROKEN)
+		note_broken(run, left_ms);
 	if (run->options->warn_only && left_ms <= 0 && !run->warned) {
 		const char *reason = sneck_hold_reason(run->hold);
 		run->warned = true;
@@ -65,13 +80,12 @@ static void note_state(struct run *run, int64_t left_ms) {
 	}
 }
 
-/* Until the lease makes the command stop, or NEVER_MS. A hold that was broken has nothing left, but
- * whoever broke it gives time to stop. */
+/* Until the lease makes the command stop, or NEVER_MS. */
 static int64_t until_lease_ends(const struct run *run, int64_t left_ms) {
 	if (run->options->warn_only)
 		return NEVER_MS;
-	if (run->broken_ms)
-		return run->broken_ms + run->options->kill_after_ms - boot_ms();
+	if (run->broken_end_ms)
+		return run->broken_end_ms - boot_ms();
 	return left_ms;
 }
 
@@ -88,7 +102,7 @@ static void guard(struct run *run) {
 
 	note_state(run, left_ms);
 	int64_t lease_ms = until_lease_ends(run, left_ms), max_ms = until_max_hold(run);
-	if (!run->stopping && (lease_ms <= run->term_at_ms || (run->broken_ms && lease_ms != NEVER_MS)))
+	if (!run->stopping && (lease_ms <= run->term_at_ms || (run->broken_end_ms && lease_ms != NEVER_MS)))
 		begin_to_stop(run, STOP_LOST, lease_ms);
 	else if (!run->stopping && max_ms <= 0)
 		begin_to_stop(run, STOP_MAX_HOLD, run->options->kill_after_ms);

@@ -212,9 +212,11 @@ enum { SNECK_ID_MAX = 64 }; /* bytes of an id, with its NUL */
 
 /* ---- Looking at a hold: from memory, no round trip ------------------------------------------*/
 
-/* Is the hold certainly ours for another `need_ms`? The habit to have before each side effect. */
+/* Is the hold certainly ours for another `need_ms`? The habit to have before each side effect. False once
+ * it is broken: what is under way may be ended in the grace, nothing new may be begun. */
 SNECK_API bool sneck_check(const sneck_hold *hold, int64_t need_ms);
-/* Milliseconds for which it is certainly ours; 0 when that cannot be said. */
+/* Milliseconds for which it is certainly ours; 0 when that cannot be said. Of a broken hold: how long the
+ * program certainly has to stop before the lock passes on. */
 SNECK_API int64_t sneck_hold_left_ms(const sneck_hold *hold);
 /* The fencing token. A WRITE token is larger than every earlier token of the name, a READ token
  * larger than every earlier WRITE token. */

@@ -48,12 +48,12 @@ int snecki_check_detached(const sneck_client *client, const char *id, sneck_erro
 	char session[LOCK_HOLDER_MAX];
 	uint64_t attempt;
 
-	if (strnlen(id, LOCK_ID_MAX) >= LOCK_ID_MAX || !client->dialect->check_id(id))
-		return snecki_err(
-		        reterr, SNECK_EINVAL, "this is not an id of a hold; sneck_detach makes them");
 	if (!client->dialect->read_id)
 		return snecki_err(
 		        reterr, SNECK_ENOTSUP, "%s locks cannot be detached", client->dialect->name);
+	if (strnlen(id, LOCK_ID_MAX) >= LOCK_ID_MAX || !client->dialect->check_id(id))
+		return snecki_err(
+		        reterr, SNECK_EINVAL, "this is not an id of a hold; sneck_detach makes them");
 	client->dialect->read_id(id, session, &attempt);
 	if (!(attempt & LOCK_DETACHED))
 		return snecki_err(reterr, SNECK_ENOTOWNER,

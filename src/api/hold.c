@@ -173,18 +173,25 @@ int sneck_detach(sneck_hold *hold, int64_t lease_ms, char ret_id[SNECK_ID_MAX], 
 
 /* ---- Looking ------------------------------------------------------------------------------------*/
 
-int64_t sneck_hold_left_ms(const sneck_hold *hold) {
+/* `in_grace`: count what is left to a hold that was broken. */
+static int64_t left_ms_of(const sneck_hold *hold, bool in_grace) {
 	if (!hold || snecki_client_forked(hold->client))
 		return 0;
 	pthread_mutex_lock(&hold->client->mutex);
 	int64_t until_ns = snecki_hold_valid_until(&hold->lock);
+	if (in_grace && hold->lock.state == HOLD_BROKEN)
+		until_ns = hold->grace_until_ns;
 	pthread_mutex_unlock(&hold->client->mutex);
 	int64_t left_ns = until_ns - snecki_now_ns(); /* after the lock: waiting for it counts */
 	return until_ns && left_ns > 0 ? left_ns / NS_PER_MS : 0;
 }
 
+int64_t sneck_hold_left_ms(const sneck_hold *hold) {
+	return left_ms_of(hold, true);
+}
+
 bool sneck_check(const sneck_hold *hold, int64_t need_ms) {
-	int64_t left_ms = sneck_hold_left_ms(hold);
+	int64_t left_ms = left_ms_of(hold, false);
 	return left_ms > 0 && left_ms >= need_ms;
 }
 

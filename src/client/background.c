@@ -12,6 +12,7 @@
 #include <sneck/error.h>
 
 #include "base/clock.h"
+#include "client/break.h"
 #include "client/probe.h"
 
 /* Thread: any. */
@@ -75,6 +76,8 @@ static void on_sub_message(void *ctx, const char *payload, size_t len) {
 		return;
 	}
 	snecki_client_lock(client);
+	if (note.kind == LOCK_NOTE_BROKEN)
+		snecki_grace_cut(client, note.attempt, note.kept_ms);
 	snecki_core_note(client->core, &note, snecki_now_ns());
 	snecki_client_unlock(client);
 }

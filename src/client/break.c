@@ -3,9 +3,9 @@
  *
  * The breaker's side is one script call; the core knows nothing of it, for the attempt is another
  * session's (or, if it is our own, is told like any other). The victim's side: an answer says "broken" and
- * why. The core ends the hold, and the handle keeps the reason and the name under which the server still
- * keeps what is left of the grace. The program's release of its last handle under that name is its answer:
- * it has stopped, and the lock may pass on. */
+ * why. The core ends the hold, and the handle keeps the reason, the name under which the server still
+ * keeps what is left of the grace, and how long that is: the program must have stopped by then. The program's
+ * release of its last handle under that name is its answer: it has stopped, and the lock may pass on. */
 #include "client/break.h"
 
 #include <stdio.h>
@@ -46,6 +46,28 @@ static bool broken_name(const struct lock_op *op, uint64_t *ret_attempt, char *r
 	}
 }
 
+int64_t snecki_kept_until(int64_t kept_ms, int64_t sent_ns) {
+	if (kept_ms > SNECK_LEASE_MAX_MS) /* no lease is longer: the server's clock has stepped back */
+		kept_ms = SNECK_LEASE_MAX_MS;
+	int64_t sure_ms = kept_ms - snecki_margin_ms(kept_ms);
+
+	return sure_ms > 0 ? sent_ns + sure_ms * NS_PER_MS : 0;
+}
+
+void snecki_grace_cut(sneck_client *client, uint64_t attempt, int64_t kept_ms) {
+	/* Too long by the time that the message took, which cannot be known: a hint, as all messages. */
+	int64_t until_ns = snecki_kept_until(kept_ms, snecki_now_ns());
+
+	LIST_EACH (at, &client->holds) {
+		sneck_hold *hold = LIST_ITEM(at, sneck_hold, all);
+		if (hold->lock.state != HOLD_BROKEN || hold->broken_attempt != attempt ||
+		        hold->grace_until_ns <= until_ns)
+			continue;
+		hold->grace_until_ns = until_ns;
+		snecki_event_post(client, &hold->news);
+	}
+}
+
 void snecki_hold_broken(sneck_client *client, sneck_hold *hold) {
 	const struct lock_op *op = client->answering;
 	char name[128], shown[320];
@@ -53,6 +75,9 @@ void snecki_hold_broken(sneck_client *client, sneck_hold *hold) {
 	hold->reason = client->answer_text ? strdup(client->answer_text) : NULL;
 	if (!op || !broken_name(op, &hold->broken_attempt, &hold->broken_mode))
 		hold->broken_attempt = 0;
+	hold->grace_until_ns = client->answer_kept_ns;
+	if (hold->lock.fixed_until_ns < hold->grace_until_ns)
+		hold->grace_until_ns = hold->lock.fixed_until_ns;
 	const char *reason = hold->reason ? hold->reason : "";
 	snecki_print_name(name, sizeof name, hold->name, hold->name_len);
 	snecki_print_name(shown, sizeof shown, reason, strlen(reason));

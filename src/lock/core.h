@@ -186,6 +186,8 @@ bool snecki_call_wanted(const struct lock_call *call);
 /* ---- Time. --------------------------------------------------------------------------------------*/
 int64_t snecki_core_next_due(const struct lock_core *core); /* NS_NEVER: nothing to wait for */
 void snecki_core_run(struct lock_core *core, int64_t now_ns);
+/* How much of a lease is not counted on, for clocks that do not run alike. */
+int64_t snecki_margin_ms(int64_t lease_ms);
 /* Until when the hold is certainly ours; 0 when it is not. */
 int64_t snecki_hold_valid_until(const struct lock_hold *hold);
 /* The server's name of the hold, through hooks->own_id. False: it is not held. */

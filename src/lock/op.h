@@ -96,6 +96,7 @@ struct lock_outcome {
 	int64_t server_us;          /* the server's TIME when it ran */
 	int64_t deadline_ms;        /* GRANTED: server time at which the hold ends. BROKEN, UPGRADE and its
 	                             * BEAT: that of the read hold, when the wait alone was broken; else 0 */
+	int64_t kept_ms;            /* BROKEN: for how long after server_us it still excludes others */
 	int64_t holder_deadline_ms; /* WAITING, BUSY: latest deadline of a holder; 0: none */
 	uint32_t ahead;             /* WAITING: waiters before this one */
 	char holder[LOCK_HOLDER_MAX]; /* WAITING, BUSY, DEADLOCK: one session that stands in the way */
@@ -106,7 +107,7 @@ struct lock_outcome {
 enum lock_note_kind {
 	LOCK_NOTE_GRANT,  /* `attempt` was granted: token, deadline_ms, server_us */
 	LOCK_NOTE_WANTED, /* somebody waits for what `attempt` holds */
-	LOCK_NOTE_BROKEN  /* `attempt` was broken by an operator */
+	LOCK_NOTE_BROKEN  /* `attempt` was broken by an operator, and is kept for another `kept_ms` */
 };
 struct lock_note {
 	enum lock_note_kind kind;
@@ -114,6 +115,7 @@ struct lock_note {
 	uint64_t token;
 	int64_t deadline_ms;
 	int64_t server_us;
+	int64_t kept_ms;
 };
 
 #endif

@@ -182,7 +182,6 @@ void snecki_note_holder(struct lock_entry *entry, const struct lock_outcome *out
 void snecki_grant_tell_siblings(struct lock_grant *grant, uint64_t token);             /* reply.c */
 
 /* lease.c: how long, and what becomes of the holds */
-int64_t snecki_margin_ms(int64_t lease_ms);
 void snecki_lease_confirm(struct lock_core *core, struct lock_grant *grant,
         const struct lock_outcome *outcome, int64_t lease_ms, int64_t sent_ns, int64_t now_ns);
 void snecki_lease_converted(struct lock_core *core, struct lock_grant *grant,

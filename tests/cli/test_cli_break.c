@@ -80,28 +80,32 @@ static void test_the_victim_learns_who_and_why(void **state) {
 	assert_true(token() > before);
 }
 
-static void test_a_stubborn_victim_keeps_nobody_waiting(void **state) {
+/* Whatever time it would have by itself: it is dead before the lock passes on. */
+static void test_a_stubborn_victim_is_killed_within_the_grace(void **state) {
 	struct cli victim, next, cli;
-	char id[ID_MAX];
+	char id[ID_MAX], look[80];
+	int pid = 0;
 
 	(void)state;
 	cli_start(&victim, &server,
-	        CLI_ARGS("run", "-k", "6s", "--lease", "60s", "demo", "sh", "-c",
-	                "trap '' TERM; echo in; exec cat"));
-	assert_true(cli_wait_out(&victim, "in\n", 10000));
-	look_queue(&next, &server, "demo", 1);
+	        CLI_ARGS("run", "-k", "10s", "--lease", "60s", "demo", "sh", "-c",
+	                "trap '' TERM; echo in $$.; exec cat"));
+	assert_true(cli_wait_out(&victim, ".\n", 10000));
+	assert_int_equal(sscanf(cli_out(&victim), "in %d.", &pid), 1);
+	snprintf(look, sizeof(look), "kill -0 %d && echo it lives || echo it is dead", pid);
+	cli_start(&next, &server, CLI_ARGS("run", "demo", "sh", "-c", look));
+	assert_true(WAIT_UNTIL(test_redis_int(&server, "ZCOUNT sneck:{demo} -inf (0") == 1, 5000));
 	int64_t begun_ms = test_now_ms();
 	assert_int_equal(
 	        cli_run(&cli, &server,
 	                CLI_ARGS("break", "demo", "--id", holder_id(id), "-m", "x", "--grace", "1s")),
 	        0);
-	assert_true(cli_wait_out(&next, "got\n", 5000));
-	assert_true(test_now_ms() - begun_ms >= 900);
-	/* It is killed when its own time is over, though nobody listens to the signal. */
-	assert_int_equal(cli_wait(&next, 5000), 0);
+	assert_int_equal(cli_wait(&next, 8000), 0);
+	assert_string_equal(cli_out(&next), "it is dead\n");
+	assert_true(test_now_ms() - begun_ms >= 800); /* it had its time */
 	int in_fd = victim.in_fd;
 	victim.in_fd = -1; /* stays open: it must not end by itself */
-	assert_int_equal(cli_wait(&victim, 10000), 79);
+	assert_int_equal(cli_wait(&victim, 5000), 79);
 	victim.in_fd = in_fd;
 	cli_kill(&victim);
 }
@@ -196,7 +200,7 @@ static void test_bad_input_is_refused_in_one_line(void **state) {
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_the_victim_learns_who_and_why),
-		cmocka_unit_test(test_a_stubborn_victim_keeps_nobody_waiting),
+		cmocka_unit_test(test_a_stubborn_victim_is_killed_within_the_grace),
 		cmocka_unit_test(test_now_does_not_wait),
 		cmocka_unit_test(test_a_stale_id_changes_nothing),
 		cmocka_unit_test(test_a_wait_can_be_broken),

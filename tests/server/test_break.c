@@ -159,6 +159,39 @@ static void grace_ends_with_the_release(void **state) {
 	sneck_close(bob);
 }
 
+/* The victim knows how long it has, also when that is cut short. */
+static void the_grace_is_told(void **state) {
+	(void)state;
+	sneck_client *victim = open_as("ann"), *bob = open_as("bob");
+	sneck_hold *hold = test_take(victim, "door", SNECK_WRITE, 0);
+	sneck_event event = { .size = sizeof event };
+	await_listener(victim);
+	assert_true(sneck_hold_left_ms(hold) > 20000);
+	break_first(bob, "door", SNECK_PARTY_HOLDER, 9000);
+	assert_true(WAIT_UNTIL(is_broken(hold), 1000));
+	assert_in_range(sneck_hold_left_ms(hold), 5000, 9000 - 90); /* the margin is off */
+	assert_false(sneck_check(hold, 0));                         /* nothing new is to be begun */
+	assert_true(test_next_event(victim, &event, 1000));
+	assert_int_equal(event.state, SNECK_BROKEN);
+	break_first(bob, "door", SNECK_PARTY_HOLDER, 2000);
+	assert_true(test_next_event(victim, &event, 1000));
+	assert_ptr_equal(event.hold, hold);
+	assert_in_range(sneck_hold_left_ms(hold), 500, 2000);
+	/* Longer it does not get, by whatever message. */
+	char id[SNECK_ID_MAX];
+	const char *counter = strchr(id_of(bob, "door", SNECK_PARTY_HOLDER, id), '.') + 1;
+	test_redis_ok(server, "PUBLISH sneck:!%s %s", sneck_client_session(victim), "b 1 60000");
+	assert_string_equal(counter, "1");
+	break_first(bob, "door", SNECK_PARTY_HOLDER, 0);
+	assert_true(test_next_event(victim, &event, 1000));
+	assert_int_equal(sneck_hold_left_ms(hold), 0);
+	assert_int_equal(sneck_hold_state(hold), SNECK_BROKEN);
+	test_release(test_take(bob, "door", SNECK_WRITE, 0));
+	assert_result(SNECK_EBROKEN, sneck_release(hold), NULL);
+	sneck_close(victim);
+	sneck_close(bob);
+}
+
 /* A victim that does not react costs the grace and no more. */
 static void grace_ends_by_itself(void **state) {
 	(void)state;
@@ -560,6 +593,7 @@ int main(int argc, char **argv) {
 	const struct CMUnitTest tests[] = {
 		TEST(at_once),
 		TEST(grace_ends_with_the_release),
+		TEST(the_grace_is_told),
 		TEST(grace_ends_by_itself),
 		TEST(a_lost_message_is_made_up_for),
 		TEST(a_stale_id_breaks_nobody),

@@ -76,7 +76,8 @@ static void test_grace_ends_with_the_release(void **state) {
 	int64_t kept = native_score("WA.1!");
 	assert_true(kept >= before_ms + GRACE_MS && kept <= native_now_ms() + GRACE_MS);
 	assert_true(kept < held.deadline_ms);
-	expect_told(renew(&A, 'W', 1)); /* nothing that the victim sends prolongs it */
+	struct lock_outcome told = expect(LOCK_BROKEN, renew(&A, 'W', 1)); /* that prolongs nothing */
+	assert_int_equal(told.server_us / 1000 + told.kept_ms, kept);
 	expect_told(beat(&A, 'W', 1));
 	expect_told(acquire(&A, 'W', 1));
 	assert_int_equal(native_score("WA.1!"), kept);
@@ -108,7 +109,9 @@ static void test_grace_can_be_cut(void **state) {
 	assert_int_equal(token, held.deadline_ms * 1000);
 	assert_int_equal(break_it("WA.1", 1000), 0);
 	assert_true(native_score("WA.1!") <= native_now_ms() + 1000);
+	assert_in_range(expect(LOCK_BROKEN, renew(&A, 'W', 1)).kept_ms, 1, 1000);
 	assert_int_equal(break_it("WA.1", 0), 0);
+	assert_int_equal(expect(LOCK_BROKEN, renew(&A, 'W', 1)).kept_ms, 0);
 	assert_state("bA.1" MESSAGE);
 	assert_int_equal(native_score("#1"), token);
 	assert_int_equal(break_it("WA.1", 0), SNECK_ENOTHELD);

@@ -283,7 +283,8 @@ static void publish(const sneck_client *client, const char *text) {
 static void forged_messages_are_harmless(void **state) {
 	(void)state;
 	static const char *const nonsense[] = { "g", "g 1", "x", "g  ", "g 1 1 1", "g 1 1 1 1 1", "w", "w -1",
-		"g -1 -1 -1 -1", "g zzzzzzzzzzzzzzzz 9 9 9", "b", "b 1 1", "g 1 18446744073709551616 1 1" };
+		"g -1 -1 -1 -1", "g zzzzzzzzzzzzzzzz 9 9 9", "b", "b 1", "b 1 1 1",
+		"g 1 18446744073709551616 1 1" };
 	sneck_client_options careful = SNECK_CLIENT_OPTIONS_INIT;
 	careful.flags = SNECK_OPEN_VERIFY_GRANTS;
 	sneck_client *a = test_open(server->url), *b = NULL, *c = test_open(server->url);
@@ -317,7 +318,7 @@ static void forged_messages_are_harmless(void **state) {
 	uint64_t renewals = test_stats(a).renewals;
 	for (int attempt = 1; attempt <= 9; attempt++) {
 		char text[32];
-		snprintf(text, sizeof(text), "b %d", attempt);
+		snprintf(text, sizeof(text), "b %d 0", attempt);
 		publish(a, text);
 		snprintf(text, sizeof(text), "w %d", attempt);
 		publish(a, text);

@@ -344,14 +344,15 @@ static void test_words_belong_to_operations(void **state) {
 			int len = snprintf(reply, sizeof(reply),
 			        "*%d\r\n$%zu\r\n%s\r\n:1700000000000001\r\n$12\r\nhost:1:ab.11\r\n" TOKEN TAIL
 			        "%s",
-			        6 + 2 * blocked + reason, strlen(words[w]), words[w],
+			        6 + 2 * (blocked || reason), strlen(words[w]), words[w],
 			        blocked  ? ":0\r\n$0\r\n\r\n"
-			        : reason ? "$3\r\nann\r\n"
+			        : reason ? "$3\r\nann\r\n:900\r\n"
 			                 : "");
 			struct lock_outcome got = decoded((enum lock_op_kind)kind, reply, (size_t)len, NULL);
 			enum lock_status wanted = may[kind][w] == 'y' ? (enum lock_status)w : LOCK_UNKNOWN;
 			if (got.status != wanted)
 				fail_msg("operation %d, %s: %d", kind, words[w], got.status);
+			assert_int_equal(got.kept_ms, got.status == LOCK_BROKEN ? 900 : 0);
 		}
 	}
 }
@@ -409,7 +410,8 @@ static void test_messages(void **state) {
 	(void)state;
 	static const char *const bad[] = { "", "g", "g ", "g 1", "g 1 2", "g 1 2 3", "g 1 2 3 4 5",
 		"g 1 2 3 4 ", "g  1 2 3 4", "g 1 x 3 4", "g A 2 3 4", "g 1 2 -3 4",
-		"g 1 2 9223372036854775808 4", "w", "w ", "w 1 2", "w -", "b A", "x 1", "W 1", "g1 2 3 4" };
+		"g 1 2 9223372036854775808 4", "w", "w ", "w 1 2", "w -", "b A", "b 1", "b 1 ", "b 1 -1",
+		"b 1 x", "b 1 2 3", "b 1 9223372036854775808", "b ~ 1", "x 1", "W 1", "g1 2 3 4" };
 	struct lock_note note = { .attempt = 77 };
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		if (snecki_native.read_note(&session, bad[i], strlen(bad[i]), &note))
@@ -427,9 +429,10 @@ static void test_messages(void **state) {
 	assert_int_equal(note.kind, LOCK_NOTE_WANTED);
 	assert_int_equal(note.attempt, 36);
 	assert_int_equal(note.token, 0);
-	assert_true(snecki_native.read_note(&session, "b 1y2p0ij32e8e7~", 16, &note));
+	assert_true(snecki_native.read_note(&session, "b 1y2p0ij32e8e7~ 700", 20, &note));
 	assert_int_equal(note.kind, LOCK_NOTE_BROKEN);
 	assert_true(note.attempt == UINT64_MAX);
+	assert_int_equal(note.kept_ms, 700);
 }
 
 int main(void) {

@@ -1,5 +1,5 @@
 -- KEYS lock; ARGV attempt, keep ms, channel prefix, mode (R|W), lease ms, waiter lease ms, class (''|n|p), own counters…
--- REPLY granted|gone|buried, us, attempt, token, deadline, flags; broken: … reason; waiting|busy: … latest holder deadline, flags, ahead, holder
+-- REPLY granted|gone|buried, us, attempt, token, deadline, flags; broken: … reason, ms that it is kept; waiting|busy: … latest holder deadline, flags, ahead, holder
 local key, attempt, keep, channel = KEYS[1], ARGV[1], tonumber(ARGV[2]), ARGV[3]
 local mode, lease, wait_lease, class = ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7]
 local first = redis.call('ZRANGE', key, '0', '0')[1]

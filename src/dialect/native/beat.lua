@@ -1,5 +1,5 @@
 -- KEYS lock; ARGV attempt, keep ms, channel prefix, mode (R|W), lease ms, waiter lease ms, old counter ('' unless an upgrade), own counters…
--- REPLY granted|gone, us, attempt, token, deadline, flags; broken: … deadline of a READ that is kept, flags, reason; waiting: … latest holder deadline, flags, ahead, holder
+-- REPLY granted|gone, us, attempt, token, deadline, flags; broken: … deadline of a READ that is kept, flags, reason, ms that it is kept; waiting: … latest holder deadline, flags, ahead, holder
 local key, attempt, keep, channel = KEYS[1], ARGV[1], tonumber(ARGV[2]), ARGV[3]
 local mode, lease, wait_lease, old = ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7]
 local member, waiter = mode .. attempt, string.lower(mode) .. attempt

@@ -47,12 +47,17 @@ local function leave_notice()
 	call('ZADD', key, digits(BROKEN + keep_until), 'b' .. victim)
 	call('ZADD', key, digits(REASON + keep_until), 'm' .. victim .. ' ' .. reason)
 	keep_key(keep_until)
-	local to, counter = string.match(victim, '^([^.]*)%.(.*)$')
-	notes[#notes + 1] = channel .. to
-	notes[#notes + 1] = 'b ' .. counter
 end
 
 local kept = 0
+
+-- Also when a grace is cut short: whoever counts on it must stop sooner.
+local function send_broken()
+	local to, counter = string.match(victim, '^([^.]*)%.(.*)$')
+	notes[#notes + 1] = channel .. to
+	notes[#notes + 1] = string.format('b %s %d', counter, math.max(kept - now, 0))
+end
+
 call('ZREM', key, member) -- first, because it works when memory is full
 if not holds then
 	call('ZREM', key, 'l' .. string.sub(member, 2))
@@ -60,6 +65,7 @@ elseif grace > 0 then
 	kept = math.min(ends, now + grace)
 	call('ZADD', key, digits(kept), id .. '!')
 end
+send_broken()
 if member ~= id .. '!' then
 	leave_notice()
 	if kind == 'W' then

@@ -1,5 +1,5 @@
 -- KEYS lock; ARGV attempt, keep ms, channel prefix, old counter, lease ms, last token used (0: none)
--- REPLY granted|gone|buried, us, attempt, token, deadline, flags; broken: … reason
+-- REPLY granted|gone|buried, us, attempt, token, deadline, flags; broken: … reason, ms that it is kept
 local key, attempt, keep, channel = KEYS[1], ARGV[1], tonumber(ARGV[2]), ARGV[3]
 local old, lease, used = ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6])
 local wait_lease = 0

@@ -335,6 +335,18 @@ static bool read_grant(const char *text, size_t len, struct lock_note *note) {
 	return true;
 }
 
+static bool read_broken(const char *text, size_t len, struct lock_note *note) {
+	const char *blank = memchr(text, ' ', len);
+	uint64_t kept_ms;
+	if (!blank || !snecki_native_read_counter(text, (size_t)(blank - text), &note->attempt) ||
+	        !snecki_native_number(blank + 1, len - (size_t)(blank + 1 - text), 10, &kept_ms) ||
+	        kept_ms > INT64_MAX / 1000000)
+		return false;
+	note->kind = LOCK_NOTE_BROKEN;
+	note->kept_ms = (int64_t)kept_ms;
+	return true;
+}
+
 static bool read_note(
         const struct dialect_session *session, const char *payload, size_t len, struct lock_note *ret) {
 	struct lock_note note = { 0 };
@@ -344,8 +356,11 @@ static bool read_note(
 	if (payload[0] == 'g') {
 		if (!read_grant(payload + 2, len - 2, &note))
 			return false;
-	} else if (payload[0] == 'w' || payload[0] == 'b') {
-		note.kind = payload[0] == 'w' ? LOCK_NOTE_WANTED : LOCK_NOTE_BROKEN;
+	} else if (payload[0] == 'b') {
+		if (!read_broken(payload + 2, len - 2, &note))
+			return false;
+	} else if (payload[0] == 'w') {
+		note.kind = LOCK_NOTE_WANTED;
 		if (!snecki_native_read_counter(payload + 2, len - 2, &note.attempt))
 			return false;
 	} else {

@@ -23,12 +23,13 @@ enum { FLAG_MORE = 1, FLAG_WANTED = 2, FLAG_RELEASED = 4, FLAGS_ALL = 7 };
 
 #define OP(kind) (1u << (kind))
 
-/* What follows the six fields that every reply has; the number is how many. */
+/* What follows the six fields that every reply has. */
 enum tail {
 	TAIL_NONE = 0,
-	TAIL_REASON = 1,  /* who broke it, and why */
-	TAIL_BLOCKED = 2, /* how many are ahead, and who stands in the way */
+	TAIL_REASON,  /* who broke it and why, and how long it is kept */
+	TAIL_BLOCKED, /* how many are ahead, and who stands in the way */
 };
+enum { TAIL_FIELDS = 2 };
 
 /* Which operations can answer with which word. */
 static const struct status_row {
@@ -105,7 +106,7 @@ static bool read_fields(const struct dialect_session *session, const struct lock
 		return false;
 	redisReply *const *field = reply->element;
 	const struct status_row *row = find_status(field[0], op->kind);
-	if (!row || reply->elements != FIELDS + (size_t)row->tail)
+	if (!row || reply->elements != FIELDS + (row->tail == TAIL_NONE ? 0 : TAIL_FIELDS))
 		return false;
 	snecki_native_attempt(session->id, op->attempt, attempt);
 	if (!read_integer(field[1], REPLY_NUMBER_MAX, &ret->server_us) ||
@@ -120,7 +121,8 @@ static bool read_fields(const struct dialect_session *session, const struct lock
 	if (row->tail == TAIL_BLOCKED &&
 	        (!read_integer(field[6], UINT32_MAX, &ahead) || !read_holder(field[7], ret)))
 		return false;
-	if (row->tail == TAIL_REASON && !read_reason(field[6], reterr))
+	if (row->tail == TAIL_REASON &&
+	        (!read_integer(field[7], REPLY_NUMBER_MAX, &ret->kept_ms) || !read_reason(field[6], reterr)))
 		return false;
 	if (row->status == LOCK_GRANTED && (deadline_ms == 0 || ret->token == 0))
 		return false;

@@ -1,5 +1,5 @@
 -- KEYS lock; ARGV attempt, keep ms, channel prefix, mode (R|W), last token used (0: none), shrink (0|1), bury ms, counters to bury…
--- REPLY done|gone, us, attempt, token, 0, flags; broken: … reason
+-- REPLY done|gone, us, attempt, token, 0, flags; broken: … reason, ms that it is kept
 local key, attempt, keep, channel = KEYS[1], ARGV[1], tonumber(ARGV[2]), ARGV[3]
 local mode, used, shrink = ARGV[4], tonumber(ARGV[5]), ARGV[6] == '1'
 -- First a command that works when memory is full; after it all others do.
@@ -58,5 +58,7 @@ if shrink and tonumber(call('ZRANGE', key, '0', '0', 'WITHSCORES')[2]) >= GRAVE 
 	call('PEXPIREAT', key, digits(ends + keep))
 end
 local answer = reply(status)
-answer[7] = reason
+if reason then
+	answer[7], answer[8] = reason, 0
+end
 return answer

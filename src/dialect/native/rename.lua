@@ -1,5 +1,5 @@
 -- KEYS lock; ARGV attempt, keep ms, channel prefix, id (mode letter, session, '.', counter), lease ms, keep old (0|1), exact (0|1), last token used (0: none)
--- REPLY granted|gone|buried|busy, us, attempt, token, deadline, flags; broken: … reason
+-- REPLY granted|gone|buried|busy, us, attempt, token, deadline, flags; broken: … reason, ms that it is kept
 local key, attempt, keep, channel = KEYS[1], ARGV[1], tonumber(ARGV[2]), ARGV[3]
 local id, lease, keep_old, exact, used = ARGV[4], tonumber(ARGV[5]), ARGV[6] == '1', ARGV[7] == '1', tonumber(ARGV[8])
 local wait_lease = 0

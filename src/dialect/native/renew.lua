@@ -1,5 +1,5 @@
 -- KEYS lock; ARGV attempt, keep ms, channel prefix, mode (R|W), lease ms, last token used (0: none)
--- REPLY granted|gone, us, attempt, token, deadline, flags; broken: … reason
+-- REPLY granted|gone, us, attempt, token, deadline, flags; broken: … reason, ms that it is kept
 local key, attempt, keep, channel = KEYS[1], ARGV[1], tonumber(ARGV[2]), ARGV[3]
 local mode, lease, used = ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6])
 local member = mode .. attempt

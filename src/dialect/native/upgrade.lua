@@ -1,5 +1,5 @@
 -- KEYS lock; ARGV attempt, keep ms, channel prefix, old counter, lease ms, waiter lease ms, queue (0|1), own counters…
--- REPLY granted|gone|buried, us, attempt, token, deadline, flags; broken: … deadline of a READ that is kept, flags, reason; waiting|busy|deadlock: … latest holder deadline, flags, ahead, holder
+-- REPLY granted|gone|buried, us, attempt, token, deadline, flags; broken: … deadline of a READ that is kept, flags, reason, ms that it is kept; waiting|busy|deadlock: … latest holder deadline, flags, ahead, holder
 local key, attempt, keep, channel = KEYS[1], ARGV[1], tonumber(ARGV[2]), ARGV[3]
 local old, lease, wait_lease, queue = ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7] == '1'
 -- @include shared/now.lua

@@ -20,8 +20,9 @@ end
 -- the program behind it has only begun to stop. Its release ends both.
 local function reply_broken(id, notice, deadline)
 	advance()
+	local kept = score_of('W' .. id .. '!') or score_of('R' .. id .. '!') or 0
 	local answer = reply('broken', deadline)
-	answer[7] = string.sub(notice, #id + 3)
+	answer[7], answer[8] = string.sub(notice, #id + 3), math.max(kept - now, 0)
 	return answer
 end
 
