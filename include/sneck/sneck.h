@@ -168,9 +168,10 @@ typedef struct sneck_acquire_options {
 	uint64_t owner;      /* 0: the calling thread; else who re-enters */
 	uint64_t tag;        /* names this call for sneck_cancel and in events; 0: none */
 	uint64_t need_token; /* non-zero: SNECK_ENOTSUP where the dialect has no fencing tokens */
+	const char *dialect; /* of this lock; NULL: the client's */
 } sneck_acquire_options;
 #define SNECK_ACQUIRE_OPTIONS_INIT \
-	{ sizeof(sneck_acquire_options), 0, 0, 0, 0, 0, 0, 0 }
+	{ sizeof(sneck_acquire_options), 0, 0, 0, 0, 0, 0, 0, 0 }
 
 /* Take `name` in `mode`, waiting up to wait_ms. The owner may hold it already: re-entry costs no
  * round trip, WRITE while holding READ is an upgrade, READ while holding WRITE is granted.

@@ -209,7 +209,7 @@ static int make_core(sneck_client *client) {
 		.wait_lease_ms = SNECK_WAITER_LEASE_MS,
 		.beat_ms = SNECK_WAITER_BEAT_MS,
 		.verify_grants = (client->flags & SNECK_OPEN_VERIFY_GRANTS) != 0,
-		.traits = client->dialect->traits,
+		.layout = &client->dialect->traits,
 		.seed = snecki_random_u64(),
 	};
 	return snecki_core_new(&config, &client->core);
