@@ -239,13 +239,13 @@ bool snecki_wish_unanswered(const struct lock_wish *wish) {
 	return wish->grant || wish->entry->queue.next == &wish->node;
 }
 
-/* An acquire that ends unanswered may still take effect; the rest was merely not granted. */
+/* What ends unanswered may still take effect; the rest was merely not granted. */
 static int give_up_code(const struct lock_wish *wish, int code) {
 	if (code != SNECK_ETIMEDOUT)
 		return code;
 	if (wish->kind != WISH_ACQUIRE && wish->kind != WISH_UPGRADE)
 		return SNECK_EUNKNOWN;
-	if (wish->kind == WISH_UPGRADE || !snecki_wish_unanswered(wish))
+	if (!snecki_wish_unanswered(wish))
 		return code;
 	const struct lock_grant *ask = ask_of(wish);
 	if (ask->bury_n == 0 && ask->last_code)
