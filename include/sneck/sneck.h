@@ -132,9 +132,8 @@ typedef struct sneck_client_options {
 	{ sizeof(sneck_client_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
 enum {
-	SNECK_OPEN_CONNECT = 1u << 0,       /* connect now, and fail if that fails */
-	SNECK_OPEN_VERIFY_GRANTS = 1u << 1, /* never believe a grant message before a claim confirms it */
-	SNECK_OPEN_LOCAL_QUIET = 1u << 2    /* reserved for the command */
+	SNECK_OPEN_CONNECT = 1u << 0,      /* connect now, and fail if that fails */
+	SNECK_OPEN_VERIFY_GRANTS = 1u << 1 /* never believe a grant message before a claim confirms it */
 };
 
 /* Open a session. URLs: redis://[user:password@]host[:port][/db], unix:///path[?db=N], local:
@@ -161,16 +160,20 @@ SNECK_API int sneck_local_socket(char *ret_path, size_t size, sneck_error *reter
 
 typedef struct sneck_acquire_options {
 	size_t size;
-	int64_t wait_ms;     /* 0: do not wait; SNECK_WAIT_FOREVER */
-	int64_t lease_ms;    /* 0: SNECK_LEASE_DEFAULT_MS */
-	uint32_t fixed;      /* non-zero: never renewed, ends at its own deadline */
+	int64_t wait_ms;  /* 0: do not wait; SNECK_WAIT_FOREVER */
+	int64_t lease_ms; /* 0: SNECK_LEASE_DEFAULT_MS */
+	/* Non-zero: never renewed, ends at its own deadline, when the library gives it back. (One that is
+	 * shorter than SNECK_WAITER_LEASE_MS and was waited for lasts up to that long if the program dies:
+	 * the server lengthens leases only, else a late message could cut one that was renewed since.) */
+	uint32_t fixed;
 	uint32_t policy;     /* sneck_policy */
 	uint64_t owner;      /* 0: the calling thread; else who re-enters */
 	uint64_t tag;        /* names this call for sneck_cancel and in events; 0: none */
 	uint64_t need_token; /* non-zero: SNECK_ENOTSUP where the dialect has no fencing tokens */
+	const char *dialect; /* of this lock; NULL: the client's */
 } sneck_acquire_options;
 #define SNECK_ACQUIRE_OPTIONS_INIT \
-	{ sizeof(sneck_acquire_options), 0, 0, 0, 0, 0, 0, 0 }
+	{ sizeof(sneck_acquire_options), 0, 0, 0, 0, 0, 0, 0, 0 }
 
 /* Take `name` in `mode`, waiting up to wait_ms. The owner may hold it already: re-entry costs no
  * round trip, WRITE while holding READ is an upgrade, READ while holding WRITE is granted.
@@ -201,8 +204,9 @@ SNECK_API int sneck_release(sneck_hold *hold);
 SNECK_API int sneck_renew(sneck_hold *hold, int64_t lease_ms, sneck_error *reterr);
 
 /* Turn a READ hold into WRITE, ahead of the queue, waiting for the other readers to leave.
- * A failure leaves the read hold as it was. The second upgrader gets SNECK_EDEADLK at once.
- * `options`: wait_ms and tag count, the rest is the hold's. */
+ * A failure leaves the read hold as it was; after SNECK_EUNKNOWN (no answer) the library withdraws the
+ * request in the background. The second upgrader gets SNECK_EDEADLK at once. `options`: wait_ms and tag
+ * count, the rest is the hold's. */
 SNECK_API int sneck_upgrade(sneck_hold *hold, const sneck_acquire_options *options, sneck_error *reterr);
 
 /* Turn a WRITE hold into READ and let waiting readers in. */

@@ -19,6 +19,7 @@ static void fill_wish(struct lock_wish *wish, sneck_mode mode, const struct acqu
 	wish->owner = owner;
 	wish->tag = args->options.tag;
 	wish->lease_ms = args->options.lease_ms;
+	wish->layout = &args->dialect->traits;
 	wish->hold = &hold->lock;
 }
 
@@ -82,9 +83,7 @@ int sneck_acquire_n(sneck_client *client, const void *name, size_t name_len, sne
 
 	if (!client || !ret_hold)
 		return snecki_err(reterr, SNECK_EINVAL, "%s is NULL", client ? "ret_hold" : "client");
-	if ((r = snecki_check_name(client, name, name_len, reterr)) < 0 ||
-	        (r = snecki_check_mode(client, mode, reterr)) < 0 ||
-	        (r = snecki_load_acquire(client, options, &args, reterr)) < 0)
+	if ((r = snecki_check_acquire(client, name, name_len, mode, options, &args, reterr)) < 0)
 		return r;
 	r = snecki_client_enter(client, args.answer_deadline_ns, reterr);
 	return r < 0 ? r : acquire(client, name, name_len, mode, NULL, &args, ret_hold, reterr);
@@ -143,9 +142,7 @@ int sneck_acquire_start(sneck_client *client, const void *name, size_t name_len,
 
 	if (!client)
 		return snecki_err(reterr, SNECK_EINVAL, "client is NULL");
-	if ((r = snecki_check_name(client, name, name_len, reterr)) < 0 ||
-	        (r = snecki_check_mode(client, mode, reterr)) < 0 ||
-	        (r = snecki_load_acquire(client, options, &args, reterr)) < 0)
+	if ((r = snecki_check_acquire(client, name, name_len, mode, options, &args, reterr)) < 0)
 		return r;
 	r = snecki_client_enter(client, args.answer_deadline_ns, reterr);
 	if (r < 0)

@@ -8,16 +8,19 @@
 /* An acquire's arguments, checked and with defaults filled in. */
 struct acquire_args {
 	sneck_acquire_options options;
+	const struct dialect *dialect;
 	int64_t deadline_ns;        /* of the wait */
 	int64_t answer_deadline_ns; /* of the server's first word */
 };
 
 int snecki_check_name(const sneck_client *client, const void *name, size_t name_len, sneck_error *reterr);
-int snecki_check_mode(const sneck_client *client, sneck_mode mode, sneck_error *reterr);
 int snecki_check_lease(int64_t lease_ms, bool fixed, sneck_error *reterr);
 /* SNECK_EINVAL: no id of a hold. SNECK_ENOTOWNER: a program has the hold. */
 int snecki_check_detached(const sneck_client *client, const char *id, sneck_error *reterr);
 int snecki_load_acquire(const sneck_client *client, const sneck_acquire_options *options,
         struct acquire_args *ret, sneck_error *reterr);
+/* The same, and the name and the mode. */
+int snecki_check_acquire(const sneck_client *client, const void *name, size_t name_len, sneck_mode mode,
+        const sneck_acquire_options *options, struct acquire_args *ret, sneck_error *reterr);
 
 #endif

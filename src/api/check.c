@@ -8,7 +8,8 @@
 #include "base/err.h"
 #include "base/options.h"
 
-int snecki_check_name(const sneck_client *client, const void *name, size_t name_len, sneck_error *reterr) {
+static int check_name(const sneck_client *client, const struct dialect *dialect, const void *name,
+        size_t name_len, sneck_error *reterr) {
 	if (!name)
 		return snecki_err(reterr, SNECK_EINVAL, "the lock's name is NULL");
 	if (name_len == 0)
@@ -17,20 +18,24 @@ int snecki_check_name(const sneck_client *client, const void *name, size_t name_
 	if (name_len > SNECK_NAME_MAX)
 		return snecki_err(reterr, SNECK_EINVAL,
 		        "the lock's name has %zu bytes; at most %d are allowed", name_len, SNECK_NAME_MAX);
-	if (client->dialect->check_name)
-		return client->dialect->check_name(&client->session, name, name_len, reterr);
+	if (dialect->check_name)
+		return dialect->check_name(&client->session, name, name_len, reterr);
 	return 0;
 }
 
-int snecki_check_mode(const sneck_client *client, sneck_mode mode, sneck_error *reterr) {
+int snecki_check_name(const sneck_client *client, const void *name, size_t name_len, sneck_error *reterr) {
+	return check_name(client, client->dialect, name, name_len, reterr);
+}
+
+static int check_mode(const struct dialect *dialect, sneck_mode mode, sneck_error *reterr) {
 	if (mode != SNECK_READ && mode != SNECK_WRITE)
 		return snecki_err(
 		        reterr, SNECK_EINVAL, "mode %d is unknown; use SNECK_READ or SNECK_WRITE", (int)mode);
-	if (mode == SNECK_READ && client->dialect->traits.no_read)
+	if (mode == SNECK_READ && dialect->traits.no_read)
 		return snecki_err(reterr, SNECK_EINVAL,
 		        "%s has WRITE only; for readers choose a dialect that has them, as native or "
 		        "redisson:rwlock",
-		        client->dialect->name);
+		        dialect->name);
 	return 0;
 }
 
@@ -75,10 +80,13 @@ int snecki_load_acquire(const sneck_client *client, const sneck_acquire_options 
 		        SNECK_VERSION);
 	if (loaded->lease_ms == 0)
 		loaded->lease_ms = client->lease_ms;
-	if (loaded->need_token && client->dialect->traits.no_tokens)
+	ret->dialect = loaded->dialect ? snecki_dialect_find(loaded->dialect, reterr) : client->dialect;
+	if (!ret->dialect)
+		return SNECK_EINVAL;
+	if (loaded->need_token && ret->dialect->traits.no_tokens)
 		return snecki_err(reterr, SNECK_ENOTSUP,
 		        "%s locks have no fencing tokens; use native or redisson:fenced, or ask for none",
-		        client->dialect->name);
+		        ret->dialect->name);
 	int r = snecki_check_lease(loaded->lease_ms, loaded->fixed != 0, reterr);
 	if (r < 0)
 		return r;
@@ -101,4 +109,13 @@ int snecki_load_acquire(const sneck_client *client, const sneck_acquire_options 
 	if (ret->answer_deadline_ns < ret->deadline_ns)
 		ret->answer_deadline_ns = ret->deadline_ns;
 	return 0;
+}
+
+int snecki_check_acquire(const sneck_client *client, const void *name, size_t name_len, sneck_mode mode,
+        const sneck_acquire_options *options, struct acquire_args *ret, sneck_error *reterr) {
+	int r = snecki_load_acquire(client, options, ret, reterr);
+
+	if (r == 0)
+		r = check_name(client, ret->dialect, name, name_len, reterr);
+	return r < 0 ? r : check_mode(ret->dialect, mode, reterr);
 }

@@ -6,6 +6,7 @@
 
 #include <poll.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -71,7 +72,7 @@ static void on_sub_message(void *ctx, const char *payload, size_t len) {
 
 	if (snecki_probe_heard(client, payload, len))
 		return;
-	if (!client->dialect->read_note(&client->session, payload, len, &note)) {
+	if (!snecki_native.read_note(&client->session, payload, len, &note)) {
 		snecki_log(&client->log, LOG_DEBUG_, "a message was not understood (%zu bytes)", len);
 		return;
 	}
@@ -82,22 +83,32 @@ static void on_sub_message(void *ctx, const char *payload, size_t len) {
 	snecki_client_unlock(client);
 }
 
-static void look_at(sneck_client *client, const char *name, size_t name_len) {
+/* A subject is the layout and the name of a lock: see on_listen in carry.c. */
+static void look_at(
+        sneck_client *client, const struct lock_traits *layout, const char *name, size_t name_len) {
 	snecki_client_lock(client);
-	snecki_core_maybe_free(client->core, name, name_len, snecki_now_ns());
+	snecki_core_maybe_free(client->core, layout, name, name_len, snecki_now_ns());
 	snecki_client_unlock(client);
 }
 
-/* What was said before the server listened to us is lost: look once. */
-static void on_topic_ready(void *ctx, const char *name, size_t name_len) {
-	look_at(ctx, name, name_len);
+static const struct lock_traits *layout_of(const char *subject) {
+	const struct lock_traits *layout;
+
+	memcpy(&layout, subject, sizeof layout);
+	return layout;
 }
 
-static void on_topic_message(void *ctx, const char *name, size_t name_len, const char *payload, size_t len) {
-	sneck_client *client = ctx;
+/* What was said before the server listened to us is lost: look once. */
+static void on_topic_ready(void *ctx, const char *subject, size_t len) {
+	look_at(ctx, layout_of(subject), subject + sizeof(void *), len - sizeof(void *));
+}
 
-	if (client->dialect->says_free(payload, len))
-		look_at(client, name, name_len);
+static void on_topic_message(
+        void *ctx, const char *subject, size_t subject_len, const char *payload, size_t len) {
+	const struct lock_traits *layout = layout_of(subject);
+
+	if (snecki_dialect_of(layout)->says_free(payload, len))
+		look_at(ctx, layout, subject + sizeof(void *), subject_len - sizeof(void *));
 }
 
 int snecki_client_links(sneck_client *client) {
@@ -114,7 +125,7 @@ int snecki_client_links(sneck_client *client) {
 		.after_read = snecki_client_wake_done,
 		.ctx = client,
 	};
-	int r = client->dialect->channel ? client->dialect->channel(&client->session, &channel) : 0;
+	int r = snecki_native.channel(&client->session, &channel); /* no other has one */
 	struct sub_config sub = {
 		.url = &client->server,
 		.client_name = client->session_id,

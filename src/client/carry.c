@@ -43,6 +43,10 @@ static struct lock_call *call_of(struct carried *carried) {
 	return (struct lock_call *)(void *)((char *)carried - sizeof(struct lock_call));
 }
 
+static const struct dialect *dialect_of(struct carried *carried) {
+	return snecki_dialect_of(call_of(carried)->layout);
+}
+
 _Static_assert(
         sizeof(struct lock_call) % _Alignof(struct carried) == 0, "what follows a call must be aligned");
 
@@ -156,8 +160,7 @@ static void request_done(struct req *req, enum req_status status, const struct r
 	switch (status) {
 	case REQ_REPLY:
 		if (!script_unknown(carried, reply)) {
-			carried->client->dialect->decode(
-			        &carried->client->session, op, reply, &outcome, &detail);
+			dialect_of(carried)->decode(&carried->client->session, op, reply, &outcome, &detail);
 			if (outcome.status == LOCK_UNKNOWN && reply->type != REDIS_REPLY_ERROR)
 				snecki_conn_break(
 				        carried->client->conn, "an answer was not about its request");
@@ -194,14 +197,14 @@ static void submit(struct carried *carried) {
 	sneck_client *client = carried->client;
 
 	snecki_buf_clear(&carried->req.bytes);
-	int r = client->dialect->encode(&client->session, &call_of(carried)->op, carried->name,
+	int r = dialect_of(carried)->encode(&client->session, &call_of(carried)->op, carried->name,
 	        carried->name_len, carried->full_text, &carried->req.bytes);
 	atomic_store(&client->submitter, (uintptr_t)pthread_self());
 	if (r < 0) {
 		struct lock_outcome outcome = { .status = LOCK_FAILED, .code = r };
 		struct sneck_error error = { 0 };
 		if (r == SNECK_ENOTSUP)
-			snecki_err(&error, r, "the %s dialect cannot do this", client->dialect->name);
+			snecki_err(&error, r, "the %s dialect cannot do this", dialect_of(carried)->name);
 		answer_or_defer(carried, &outcome, &error);
 	} else {
 		snecki_conn_submit(client->conn, &carried->req);
@@ -211,7 +214,7 @@ static void submit(struct carried *carried) {
 
 /* From now on there are messages worth hearing. */
 static void listen_from_now(sneck_client *client) {
-	if (client->subscribed_once || !client->dialect->channel)
+	if (client->subscribed_once)
 		return;
 	client->subscribed_once = true;
 	snecki_sub_want(client->sub);
@@ -228,7 +231,7 @@ static void on_send(void *ctx, struct lock_call *call, const char *name, size_t 
 	carried->req.parker = client->current;
 	snecki_list_append(&client->outbox, &carried->node);
 	snecki_record_begin(client);
-	if (call->op.queue || call->op.kind == OP_RENEW)
+	if ((call->op.queue || call->op.kind == OP_RENEW) && !call->layout->polls)
 		listen_from_now(client);
 }
 
@@ -329,7 +332,7 @@ static void on_complete(void *ctx, struct lock_wish *wish) {
 		memcpy(waiter->server, client->answer_word, sizeof waiter->server);
 	if (wish->code == SNECK_EBROKEN && !wish->detail[0] && client->answer_text)
 		snprintf(wish->detail, sizeof wish->detail, "%s", client->answer_text);
-	if (snecki_core_shares(client->core))
+	if (snecki_core_shares(client->core) && !client->dialect->traits.polls)
 		listen_from_now(client); /* who shares must hear when another session wants its turn */
 	if (waiter->async)
 		async_result(client, waiter);
@@ -367,23 +370,29 @@ static void on_state(void *ctx, struct lock_hold *lock) {
 	snecki_event_post(client, &hold->news);
 }
 
-static void on_own_id(void *ctx, char mode, uint64_t attempt, char ret_id[LOCK_ID_MAX]) {
+static void on_own_id(
+        void *ctx, const struct lock_traits *layout, char mode, uint64_t attempt, char ret_id[LOCK_ID_MAX]) {
 	sneck_client *client = ctx;
-	client->dialect->hold_id(&client->session, mode, attempt, ret_id);
+	snecki_dialect_of(layout)->hold_id(&client->session, mode, attempt, ret_id);
 }
 
 /* Without memory for it nothing is heard: what waits looks by itself, only later. */
-static void on_listen(void *ctx, const char *name, size_t name_len, uint64_t attempt, bool on) {
+static void on_listen(void *ctx, const struct lock_traits *layout, const char *name, size_t name_len,
+        uint64_t attempt, bool on) {
 	sneck_client *client = ctx;
-	struct buf channel = BUF_INIT;
+	struct buf channel = BUF_INIT, subject = BUF_INIT;
 
-	if (client->dialect->lock_channel(&client->session, name, name_len, attempt, &channel) == 0) {
-		if (!on)
-			snecki_sub_unlisten(client->sub, channel.data, channel.len);
-		else if (snecki_sub_listen(client->sub, channel.data, channel.len, name, name_len) < 0)
-			snecki_log(&client->log, LOG_WARN_, "out of memory for a subscription");
-	}
+	int r = snecki_dialect_of(layout)->lock_channel(&client->session, name, name_len, attempt, &channel);
+	snecki_buf_add(&subject, &layout, sizeof layout); /* whose lock the messages are about */
+	snecki_buf_add(&subject, name, name_len);
+	if (r == 0 && !on)
+		snecki_sub_unlisten(client->sub, channel.data, channel.len);
+	else if (r == 0 && !subject.failed)
+		r = snecki_sub_listen(client->sub, channel.data, channel.len, subject.data, subject.len);
+	if (r < 0 || subject.failed)
+		snecki_log(&client->log, LOG_WARN_, "out of memory for a subscription");
 	snecki_buf_done(&channel);
+	snecki_buf_done(&subject);
 }
 
 const struct lock_hooks snecki_client_hooks = {

@@ -109,6 +109,8 @@ static int set_dialect(sneck_client *client, const sneck_client_options *options
 
 /* ---- Open ---------------------------------------------------------------------------------------*/
 
+#define OPEN_FLAGS ((uint32_t)SNECK_OPEN_CONNECT | SNECK_OPEN_VERIFY_GRANTS)
+
 static int check_options(const sneck_client_options *options, sneck_error *reterr) {
 	const char *name_space = options->name_space;
 
@@ -116,9 +118,9 @@ static int check_options(const sneck_client_options *options, sneck_error *reter
 		return snecki_err(reterr, SNECK_EINVAL,
 		        "policy %u is unknown; use SNECK_POLICY_FAIR or SNECK_POLICY_PREFER_WRITERS",
 		        options->policy);
-	if (options->flags & ~7u)
+	if (options->flags & ~OPEN_FLAGS)
 		return snecki_err(reterr, SNECK_EINVAL, "flags 0x%x are unknown to this version (%s)",
-		        options->flags & ~7u, SNECK_VERSION);
+		        options->flags & ~OPEN_FLAGS, SNECK_VERSION);
 	if (options->lease_ms &&
 	        (options->lease_ms < SNECK_LEASE_MIN_MS || options->lease_ms > SNECK_LEASE_MAX_MS))
 		return snecki_err(reterr, SNECK_EINVAL, "a lease lasts %d ms to %d ms (7 days)",
@@ -209,7 +211,7 @@ static int make_core(sneck_client *client) {
 		.wait_lease_ms = SNECK_WAITER_LEASE_MS,
 		.beat_ms = SNECK_WAITER_BEAT_MS,
 		.verify_grants = (client->flags & SNECK_OPEN_VERIFY_GRANTS) != 0,
-		.traits = client->dialect->traits,
+		.layout = &client->dialect->traits,
 		.seed = snecki_random_u64(),
 	};
 	return snecki_core_new(&config, &client->core);

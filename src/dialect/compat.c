@@ -143,16 +143,14 @@ static bool read_holder(const redisReply *field, struct lock_outcome *ret) {
 	return true;
 }
 
-static bool read_fields(const struct dialect_session *session, const struct lock_op *op,
-        const redisReply *reply, struct lock_outcome *ret) {
-	char owner[COMPAT_OWNER_MAX + 1];
+static bool read_fields(
+        const char *owner, const struct lock_op *op, const redisReply *reply, struct lock_outcome *ret) {
 	int64_t left_ms;
 
 	if (reply->type != REDIS_REPLY_ARRAY || reply->elements != FIELDS)
 		return false;
 	redisReply *const *field = reply->element;
 	const struct word_row *row = find_word(field[FIELD_WORD], op->kind);
-	snecki_compat_owner(session, op->attempt, owner);
 	if (!row || !snecki_reply_is(field[FIELD_OWNER], owner) ||
 	        !snecki_reply_i64(field[FIELD_TIME], &ret->server_us) ||
 	        !snecki_reply_u64_text(field[FIELD_TOKEN], &ret->token) ||
@@ -177,18 +175,26 @@ static bool read_fields(const struct dialect_session *session, const struct lock
 	return true;
 }
 
-void snecki_compat_decode(const struct dialect_session *session, const struct lock_op *op,
-        const struct redisReply *reply, struct lock_outcome *ret, struct sneck_error *reterr) {
+void snecki_compat_decode_as(const char *owner, const struct lock_op *op, const struct redisReply *reply,
+        struct lock_outcome *ret, struct sneck_error *reterr) {
 	memset(ret, 0, sizeof *ret);
 	ret->status = LOCK_UNKNOWN;
 	if (!reply)
 		return;
 	if (reply->type == REDIS_REPLY_ERROR && reply->str) {
 		snecki_reply_error(reply, ret, reterr);
-	} else if (!read_fields(session, op, reply, ret)) {
+	} else if (!read_fields(owner, op, reply, ret)) {
 		memset(ret, 0, sizeof *ret);
 		ret->status = LOCK_UNKNOWN;
 	}
+}
+
+void snecki_compat_decode(const struct dialect_session *session, const struct lock_op *op,
+        const struct redisReply *reply, struct lock_outcome *ret, struct sneck_error *reterr) {
+	char owner[COMPAT_OWNER_MAX + 1];
+
+	snecki_compat_owner(session, op->attempt, owner);
+	snecki_compat_decode_as(owner, op, reply, ret, reterr);
 }
 
 void snecki_compat_hold_id(

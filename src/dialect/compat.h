@@ -56,5 +56,23 @@ void snecki_compat_decode(const struct dialect_session *session, const struct lo
 void snecki_compat_hold_id(
         const struct dialect_session *session, char mode, uint64_t attempt, char ret_id[LOCK_ID_MAX]);
 bool snecki_compat_check_id(const char *id);
+/* The same decode for a layout whose owners have other names: `owner` is what the answer must echo. */
+void snecki_compat_decode_as(const char *owner, const struct lock_op *op, const struct redisReply *reply,
+        struct lock_outcome *ret, struct sneck_error *reterr);
+
+/* ---- compat_look.c: looking at locks, and breaking them. ------------------------------------------
+ *
+ * What inspect scripts answer:
+ *   { "lock", server us, mode ("", R, W), holders, waiters, { owner, holds, left ms, … }, { the same, … } }
+ * Owners have their mode letter before them. All holders and waiters are counted, not all need be listed;
+ * left 0: the layout does not tell. What break scripts answer: { "done" or "gone", server us }. */
+int snecki_compat_decode_inspect(
+        const struct redisReply *reply, struct sneck_lock_info *ret, struct sneck_error *reterr);
+int snecki_compat_decode_break(const struct dialect_session *session, const struct redisReply *reply,
+        bool *ret_more, struct sneck_error *reterr);
+/* Every hash whose name begins with the session's prefix may be a lock. */
+int snecki_compat_encode_scan(const struct dialect_session *session, const char *cursor, struct buf *out);
+bool snecki_compat_key_name(
+        const struct dialect_session *session, const char *key, size_t key_len, struct buf *out);
 
 #endif

@@ -51,8 +51,8 @@ struct dialect {
 	/* May this be the name of a lock? NULL: any may. 0 or SNECK_EINVAL, with the reason. */
 	int (*check_name)(const struct dialect_session *session, const char *name, size_t name_len,
 	        struct sneck_error *reterr);
-	/* The channel on which this session hears of grants. Appends to `out`; 0 or SNECK_ENOMEM. NULL: the
-	 * session has none. */
+	/* The channel on which this session hears of grants. Appends to `out`; 0 or SNECK_ENOMEM. NULL:
+	 * traits.polls. */
 	int (*channel)(const struct dialect_session *session, struct buf *out);
 	/* Read one message of that channel; false: not understood, ignore it. */
 	bool (*read_note)(const struct dialect_session *session, const char *payload, size_t len,
@@ -114,6 +114,12 @@ struct dialect {
 	/* Fills `missing`. False: the server did not answer this. */
 	bool (*decode_rights)(const struct redisReply *reply, struct sneck_probe_info *ret);
 };
+
+/* The core knows a dialect by what its layout can do. */
+static inline const struct dialect *snecki_dialect_of(const struct lock_traits *layout) {
+	return (const struct dialect *)(const void *)((const char *)layout -
+	                                              offsetof(struct dialect, traits));
+}
 
 extern const struct dialect snecki_native;
 

@@ -134,7 +134,7 @@ void snecki_conv_upgrade(struct lock_core *core, struct lock_wish *wish, int64_t
 	struct lock_grant *grant = wish->grant;
 	struct lock_entry *entry = grant->entry;
 
-	if (core->config.traits.no_upgrade && grant->mode == 'R') {
+	if (snecki_layout_of(grant)->no_upgrade && grant->mode == 'R') {
 		wish->grant = NULL;
 		snecki_wish_finish(core, wish, wish->kind == WISH_UPGRADE ? SNECK_ENOTSUP : SNECK_EDEADLK,
 		        "in this dialect a reader cannot come to write: release READ first");
@@ -188,7 +188,7 @@ void snecki_core_upgrade(struct lock_core *core, struct lock_wish *wish, int64_t
 	wish->grant = hold->grant;
 	snecki_conv_upgrade(core, wish, now_ns);
 	snecki_pump(core, entry, now_ns);
-	snecki_entry_settle(core, entry);
+	snecki_entry_settle(entry);
 }
 
 /* WRITE is ours on the server. */
@@ -260,8 +260,8 @@ static void upgrade_waits(struct lock_core *core, struct lock_grant *grant,
 	grant->last_code = 0;
 	grant->token_seen = outcome->token;
 	grant->beat_valid_ns = sent_ns + (wait_ms - snecki_margin_ms(wait_ms)) * NS_PER_MS;
-	int64_t beat_at = core->config.traits.polls ? snecki_grant_next_poll(core, grant, now_ns)
-	                                            : snecki_grant_next_beat(core, sent_ns);
+	int64_t beat_at = snecki_layout_of(grant)->polls ? snecki_grant_next_poll(core, grant, now_ns)
+	                                                 : snecki_grant_next_beat(core, sent_ns);
 	grant->beat_at_ns = grant->early ? now_ns : beat_at;
 	grant->early = false;
 	snecki_grant_listen(core, grant, true);
@@ -412,7 +412,7 @@ void snecki_core_downgrade(struct lock_core *core, struct lock_wish *wish, int64
 		snecki_wish_finish(core, wish, 0, NULL);
 		return;
 	}
-	if (core->config.traits.no_downgrade) {
+	if (snecki_layout_of(hold->grant)->no_downgrade) {
 		snecki_wish_finish(core, wish, SNECK_ENOTSUP,
 		        "in this dialect a writer cannot come to read: release WRITE and acquire READ");
 		return;
@@ -425,7 +425,7 @@ void snecki_core_downgrade(struct lock_core *core, struct lock_wish *wish, int64
 	hold->mode = 'R';
 	snecki_grant_settle(core, hold->grant, wish, now_ns);
 	snecki_pump(core, entry, now_ns);
-	snecki_entry_settle(core, entry);
+	snecki_entry_settle(entry);
 }
 
 static void on_downgrade(struct lock_core *core, struct lock_grant *grant, const struct lock_call *call,
@@ -493,8 +493,8 @@ static void fill_conv(struct lock_core *core, struct lock_grant *grant, struct l
 			call->op.lease_ms = grant->wish->lease_ms;
 		if (grant->longest_ms < call->op.lease_ms)
 			grant->longest_ms = call->op.lease_ms;
-		core->config.hooks->own_id(
-		        core->config.ctx, grant->mode, grant->attempt, call->op.foreign_id);
+		core->config.hooks->own_id(core->config.ctx, snecki_layout_of(grant), grant->mode,
+		        grant->attempt, call->op.foreign_id);
 		return;
 	case CONV_NONE:
 	case CONV_UP_QUEUED:

@@ -13,6 +13,23 @@
 
 #include <sneck/error.h>
 
+/* NULL: it is not there, or cannot be made. */
+static struct lock_realm *find_realm(struct lock_core *core, const struct lock_traits *layout, bool create) {
+	if (!layout)
+		layout = core->config.layout;
+	for (size_t i = 0; i < core->realms_n; i++)
+		if (core->realms[i].layout == layout)
+			return &core->realms[i];
+	if (!create || core->realms_n == LOCK_LAYOUTS_MAX)
+		return NULL;
+	struct lock_realm *realm = &core->realms[core->realms_n];
+	if (snecki_map_init(&realm->entries) < 0)
+		return NULL;
+	realm->layout = layout;
+	core->realms_n++;
+	return realm;
+}
+
 int snecki_core_new(const struct lock_core_config *config, struct lock_core **ret) {
 	struct lock_core *core = calloc(1, sizeof *core);
 	if (!core)
@@ -23,36 +40,36 @@ int snecki_core_new(const struct lock_core_config *config, struct lock_core **re
 	snecki_list_init(&core->renew_line);
 	snecki_heap_init(&core->timers);
 	snecki_heap_init(&core->wish_timers);
-	if (snecki_map_init(&core->entries) < 0)
-		goto no_entries;
+	if (!find_realm(core, config->layout, true))
+		goto no_realm;
 	if (snecki_map_init(&core->attempts) < 0)
 		goto no_attempts;
 	*ret = core;
 	return 0;
 
 no_attempts:
-	snecki_map_done(&core->entries);
-no_entries:
+	snecki_map_done(&core->realms[0].entries);
+no_realm:
 	free(core);
 	return SNECK_ENOMEM;
 }
 
 void snecki_core_free(struct lock_core *core) {
-	struct map_node *node = NULL;
+	struct lock_entry *entry;
 
 	if (!core)
 		return;
-	while ((node = snecki_map_next(&core->entries, NULL))) {
-		struct lock_entry *entry = MAP_ITEM(node, struct lock_entry, by_name);
+	while ((entry = snecki_entry_next(core, NULL))) {
 		LIST_EACH (at, &entry->grants) {
 			struct lock_grant *grant = LIST_ITEM(at, struct lock_grant, in_entry);
 			snecki_list_remove(at);
 			free(grant);
 		}
-		snecki_map_remove(&core->entries, node);
+		snecki_map_remove(&entry->realm->entries, &entry->by_name);
 		free(entry);
 	}
-	snecki_map_done(&core->entries);
+	for (size_t i = 0; i < core->realms_n; i++)
+		snecki_map_done(&core->realms[i].entries);
 	snecki_map_done(&core->attempts);
 	snecki_heap_done(&core->timers);
 	snecki_heap_done(&core->wish_timers);
@@ -66,8 +83,12 @@ uint64_t snecki_core_random(struct lock_core *core, uint64_t below) {
 
 /* ---- Entries ------------------------------------------------------------------------------------*/
 
-struct lock_entry *snecki_entry_get(struct lock_core *core, const void *name, size_t name_len, bool create) {
-	struct map_node *node = snecki_map_find(&core->entries, name, name_len);
+struct lock_entry *snecki_entry_get(struct lock_core *core, const struct lock_traits *layout,
+        const void *name, size_t name_len, bool create) {
+	struct lock_realm *realm = find_realm(core, layout, create);
+	if (!realm)
+		return NULL;
+	struct map_node *node = snecki_map_find(&realm->entries, name, name_len);
 	if (node)
 		return MAP_ITEM(node, struct lock_entry, by_name);
 	if (!create)
@@ -77,24 +98,37 @@ struct lock_entry *snecki_entry_get(struct lock_core *core, const void *name, si
 		return NULL;
 	memcpy(entry->name, name, name_len);
 	entry->name_len = name_len;
+	entry->realm = realm;
 	snecki_list_init(&entry->grants);
 	snecki_list_init(&entry->queue);
 	snecki_list_init(&entry->later);
-	snecki_map_insert(&core->entries, &entry->by_name, entry->name, name_len);
+	snecki_map_insert(&realm->entries, &entry->by_name, entry->name, name_len);
 	return entry;
 }
 
-void snecki_entry_settle(struct lock_core *core, struct lock_entry *entry) {
+struct lock_entry *snecki_entry_next(const struct lock_core *core, const struct lock_entry *entry) {
+	const struct lock_realm *realm = entry ? entry->realm : core->realms;
+	const struct map_node *node = entry ? &entry->by_name : NULL;
+
+	for (; realm < core->realms + core->realms_n; realm++, node = NULL) {
+		struct map_node *next = snecki_map_next(&realm->entries, node);
+		if (next)
+			return MAP_ITEM(next, struct lock_entry, by_name);
+	}
+	return NULL;
+}
+
+void snecki_entry_settle(struct lock_entry *entry) {
 	if (entry->calls || !snecki_list_empty(&entry->grants) || !snecki_list_empty(&entry->queue) ||
 	        !snecki_list_empty(&entry->later))
 		return;
-	snecki_map_remove(&core->entries, &entry->by_name);
+	snecki_map_remove(&entry->realm->entries, &entry->by_name);
 	free(entry);
 }
 
 static void end_event(struct lock_core *core, struct lock_entry *entry, int64_t now_ns) {
 	snecki_pump(core, entry, now_ns);
-	snecki_entry_settle(core, entry);
+	snecki_entry_settle(entry);
 }
 
 /* ---- Wishes -------------------------------------------------------------------------------------*/
@@ -205,13 +239,13 @@ bool snecki_wish_unanswered(const struct lock_wish *wish) {
 	return wish->grant || wish->entry->queue.next == &wish->node;
 }
 
-/* An acquire that ends unanswered may still take effect; the rest was merely not granted. */
+/* What ends unanswered may still take effect; the rest was merely not granted. */
 static int give_up_code(const struct lock_wish *wish, int code) {
 	if (code != SNECK_ETIMEDOUT)
 		return code;
 	if (wish->kind != WISH_ACQUIRE && wish->kind != WISH_UPGRADE)
 		return SNECK_EUNKNOWN;
-	if (wish->kind == WISH_UPGRADE || !snecki_wish_unanswered(wish))
+	if (!snecki_wish_unanswered(wish))
 		return code;
 	const struct lock_grant *ask = ask_of(wish);
 	if (ask->bury_n == 0 && ask->last_code)
@@ -282,8 +316,7 @@ size_t snecki_core_owner_gone(struct lock_core *core, uint64_t owner, int64_t no
 	size_t n = 0;
 
 	(void)now_ns;
-	for (struct map_node *node = NULL; (node = snecki_map_next(&core->entries, node));) {
-		struct lock_entry *entry = MAP_ITEM(node, struct lock_entry, by_name);
+	for (struct lock_entry *entry = NULL; (entry = snecki_entry_next(core, entry));) {
 		LIST_EACH (g, &entry->grants) {
 			struct lock_grant *grant = LIST_ITEM(g, struct lock_grant, in_entry);
 			LIST_EACH (h, &grant->holds) {
@@ -322,8 +355,8 @@ void snecki_core_close(struct lock_core *core, int64_t now_ns) {
 		struct lock_wish *wish = LIST_ITEM(core->wishes.next, struct lock_wish, all);
 		snecki_core_give_up(core, wish, SNECK_ECLOSED, now_ns);
 	}
-	for (struct map_node *node = NULL, *next; (next = snecki_map_next(&core->entries, node)); node = next)
-		close_entry(core, MAP_ITEM(next, struct lock_entry, by_name), now_ns);
+	for (struct lock_entry *entry = NULL; (entry = snecki_entry_next(core, entry));)
+		close_entry(core, entry, now_ns);
 }
 
 bool snecki_core_shares(const struct lock_core *core) {
@@ -338,11 +371,11 @@ bool snecki_core_idle(const struct lock_core *core) {
 
 static void each_grant(struct lock_core *core, int64_t now_ns,
         void (*visit)(struct lock_core *core, struct lock_grant *grant, int64_t now_ns)) {
-	struct map_node *next = snecki_map_next(&core->entries, NULL);
+	struct lock_entry *next = snecki_entry_next(core, NULL);
 
 	while (next) {
-		struct lock_entry *entry = MAP_ITEM(next, struct lock_entry, by_name);
-		next = snecki_map_next(&core->entries, next);
+		struct lock_entry *entry = next;
+		next = snecki_entry_next(core, entry);
 		LIST_EACH (g, &entry->grants) {
 			struct lock_grant *grant = LIST_ITEM(g, struct lock_grant, in_entry);
 			visit(core, grant, now_ns);
@@ -409,6 +442,7 @@ void snecki_core_counters(const struct lock_core *core, struct lock_core_counter
 bool snecki_hold_id(const struct lock_core *core, const struct lock_hold *hold, char ret_id[LOCK_ID_MAX]) {
 	if (!snecki_hold_live(hold))
 		return false;
-	core->config.hooks->own_id(core->config.ctx, hold->grant->mode, hold->grant->attempt, ret_id);
+	core->config.hooks->own_id(core->config.ctx, snecki_layout_of(hold->grant), hold->grant->mode,
+	        hold->grant->attempt, ret_id);
 	return true;
 }

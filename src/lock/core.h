@@ -32,7 +32,7 @@ struct lock_entry;
 struct lock_grant;
 struct lock_call;
 
-enum { LOCK_DETAIL_MAX = 256 };
+enum { LOCK_DETAIL_MAX = 256, LOCK_LAYOUTS_MAX = 8 };
 
 /* The numbers are those of sneck_state. */
 enum hold_state { HOLD_HELD = 1, HOLD_SUSPECT = 2, HOLD_LOST = 3, HOLD_BROKEN = 4 };
@@ -72,6 +72,7 @@ struct lock_wish {
 	uint64_t tag;
 	int64_t lease_ms;
 	int64_t deadline_ns;
+	const struct lock_traits *layout; /* ACQUIRE, ADOPT: of the lock; NULL: the core's default */
 	char id[LOCK_ID_MAX]; /* ADOPT: of what. DETACH: the result; the caller's dialect fills the old id in
 	                       */
 	struct lock_hold *hold;
@@ -99,6 +100,7 @@ struct lock_wish {
 /* One request to the server. The caller's own `call_extra` bytes follow it. */
 struct lock_call {
 	struct lock_op op;
+	const struct lock_traits *layout; /* the lock's */
 	struct lock_entry *entry;
 	struct lock_grant *grant; /* NULL: nobody here cares for the answer any more */
 	struct lock_wish *ticket; /* the wish that this answer completes, or NULL */
@@ -115,10 +117,12 @@ struct lock_hooks {
 	/* hold->state has changed. */
 	void (*state)(void *ctx, struct lock_hold *hold);
 	/* An id for OP_RENAME of our own attempt. */
-	void (*own_id)(void *ctx, char mode, uint64_t attempt, char ret_id[LOCK_ID_MAX]);
+	void (*own_id)(void *ctx, const struct lock_traits *layout, char mode, uint64_t attempt,
+	        char ret_id[LOCK_ID_MAX]);
 	/* traits.polls: `attempt` begins (ends) to wait for the lock; until then it wants to hear when that
 	 * may be free (snecki_core_maybe_free). */
-	void (*listen)(void *ctx, const char *name, size_t name_len, uint64_t attempt, bool on);
+	void (*listen)(void *ctx, const struct lock_traits *layout, const char *name, size_t name_len,
+	        uint64_t attempt, bool on);
 };
 
 struct lock_core_config {
@@ -129,7 +133,9 @@ struct lock_core_config {
 	int64_t wait_lease_ms;
 	int64_t beat_ms;
 	bool verify_grants;
-	struct lock_traits traits;
+	/* What the layouts can do, LOCK_LAYOUTS_MAX at most. Locks of two layouts are two locks, whatever
+	 * their names. A wish that names none means `layout`. */
+	const struct lock_traits *layout;
 	uint64_t seed; /* spreads the renewals */
 };
 
@@ -175,7 +181,8 @@ void snecki_core_reply(struct lock_core *core, struct lock_call *call, const str
         const char *detail, int64_t sent_ns, int64_t now_ns);
 void snecki_core_note(struct lock_core *core, const struct lock_note *note, int64_t now_ns);
 /* traits.polls: whoever waits for this lock asks at once. */
-void snecki_core_maybe_free(struct lock_core *core, const void *name, size_t name_len, int64_t now_ns);
+void snecki_core_maybe_free(struct lock_core *core, const struct lock_traits *layout, const void *name,
+        size_t name_len, int64_t now_ns);
 void snecki_core_connected(struct lock_core *core, int64_t now_ns);  /* commands flow (again) */
 void snecki_core_subscribed(struct lock_core *core, int64_t now_ns); /* messages flow (again) */
 

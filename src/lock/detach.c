@@ -60,7 +60,8 @@ void snecki_core_detach(struct lock_core *core, struct lock_wish *wish, int64_t 
 	int64_t until_ns = now_ns + (wish->lease_ms - snecki_margin_ms(wish->lease_ms)) * NS_PER_MS;
 	if (!grant->keep_old && until_ns < grant->valid_until_ns)
 		grant->valid_until_ns = until_ns;
-	core->config.hooks->own_id(core->config.ctx, grant->mode, grant->attempt, wish->id);
+	core->config.hooks->own_id(
+	        core->config.ctx, snecki_layout_of(grant), grant->mode, grant->attempt, wish->id);
 	snecki_grant_begin_conv(core, grant, CONV_DETACH);
 	snecki_conv_send(core, grant, now_ns);
 }
@@ -98,7 +99,8 @@ static void detached(struct lock_core *core, struct lock_grant *grant, int64_t n
 	struct lock_wish *wish = grant->wish;
 
 	wish->new_attempt = grant->conv_attempt;
-	core->config.hooks->own_id(core->config.ctx, grant->mode, grant->conv_attempt, wish->id);
+	core->config.hooks->own_id(
+	        core->config.ctx, snecki_layout_of(grant), grant->mode, grant->conv_attempt, wish->id);
 	snecki_hold_end_renewals(core, wish->hold, SNECK_ECANCELED);
 	snecki_hold_detach(core, wish->hold);
 	snecki_grant_unbury(grant, grant->conv_attempt); /* it is the adopter's now */

@@ -138,15 +138,16 @@ void snecki_grant_bury(struct lock_grant *grant, uint64_t attempt) {
 void snecki_grant_listen(struct lock_core *core, struct lock_grant *grant, bool on) {
 	const struct lock_entry *entry = grant->entry;
 
-	if (!core->config.traits.polls || grant->listening == on)
+	if (!snecki_layout_of(grant)->polls || grant->listening == on)
 		return;
 	grant->listening = on;
-	core->config.hooks->listen(core->config.ctx, entry->name, entry->name_len, grant->attempt, on);
+	core->config.hooks->listen(
+	        core->config.ctx, snecki_layout_of(grant), entry->name, entry->name_len, grant->attempt, on);
 }
 
 /* Pauses that grow by half, and differ by chance, so that those who wait do not ask together. */
 int64_t snecki_grant_next_poll(struct lock_core *core, struct lock_grant *grant, int64_t from_ns) {
-	const struct lock_traits *traits = &core->config.traits;
+	const struct lock_traits *traits = snecki_layout_of(grant);
 	int64_t pause_ns = traits->poll_first_ms * NS_PER_MS;
 	int64_t most_ns = traits->poll_most_ms * NS_PER_MS;
 
@@ -190,6 +191,7 @@ struct lock_call *snecki_call_new(
 
 	if (!call)
 		return NULL;
+	call->layout = entry->realm->layout;
 	call->entry = entry;
 	call->grant = grant;
 	call->op.kind = kind;
@@ -203,7 +205,7 @@ struct lock_call *snecki_call_new(
 			grant->longest_ms = grant->lease_ms;
 		if (grant->token > grant->server_token)
 			call->op.last_token = grant->token;
-		if (core->config.traits.counts) {
+		if (snecki_layout_of(grant)->counts) {
 			count_holds(grant, &call->op.reads, &call->op.writes);
 			grant->told_reads = call->op.reads;
 			grant->told_writes = call->op.writes;

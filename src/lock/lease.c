@@ -354,8 +354,7 @@ void snecki_lease_timer(struct lock_core *core, struct lock_grant *grant, int64_
 /* ---- The server's clock -------------------------------------------------------------------------*/
 
 static void clock_jumped(struct lock_core *core, int64_t ahead_ns, int64_t now_ns) {
-	for (struct map_node *node = NULL; (node = snecki_map_next(&core->entries, node));) {
-		struct lock_entry *entry = MAP_ITEM(node, struct lock_entry, by_name);
+	for (struct lock_entry *entry = NULL; (entry = snecki_entry_next(core, entry));) {
 		LIST_EACH (g, &entry->grants) {
 			struct lock_grant *grant = LIST_ITEM(g, struct lock_grant, in_entry);
 			grant->beat_valid_ns -= ahead_ns;

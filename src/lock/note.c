@@ -95,7 +95,7 @@ void snecki_core_note(struct lock_core *core, const struct lock_note *note, int6
 		break;
 	}
 	snecki_pump(core, entry, now_ns);
-	snecki_entry_settle(core, entry);
+	snecki_entry_settle(entry);
 }
 
 /* A question that is under way may have been answered before the lock became free: it is asked again. */
@@ -109,9 +109,10 @@ static void ask_again(struct lock_core *core, struct lock_grant *grant, int64_t 
 	snecki_lease_arm(core, grant);
 }
 
-void snecki_core_maybe_free(struct lock_core *core, const void *name, size_t name_len, int64_t now_ns) {
+void snecki_core_maybe_free(struct lock_core *core, const struct lock_traits *layout, const void *name,
+        size_t name_len, int64_t now_ns) {
 	snecki_core_run(core, now_ns);
-	struct lock_entry *entry = snecki_entry_get(core, name, name_len, false);
+	struct lock_entry *entry = snecki_entry_get(core, layout, name, name_len, false);
 	if (!entry)
 		return;
 	LIST_EACH (g, &entry->grants)

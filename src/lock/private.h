@@ -106,6 +106,7 @@ struct lock_grant {
 
 struct lock_entry {
 	struct map_node by_name;
+	struct lock_realm *realm;
 	struct list grants;
 	struct list queue;          /* wishes for shared grants, in local order */
 	struct list later;          /* upgrades that begin when another conversion is over */
@@ -120,9 +121,16 @@ struct lock_entry {
 	char name[];
 };
 
+/* The locks of one layout. */
+struct lock_realm {
+	const struct lock_traits *layout;
+	struct map entries;
+};
+
 struct lock_core {
 	struct lock_core_config config;
-	struct map entries;
+	struct lock_realm realms[LOCK_LAYOUTS_MAX];
+	size_t realms_n;
 	struct map attempts;
 	struct heap timers; /* grants */
 	struct heap wish_timers;
@@ -140,9 +148,15 @@ struct lock_core {
 };
 
 /* core.c */
-struct lock_entry *snecki_entry_get(struct lock_core *core, const void *name, size_t name_len, bool create);
-void snecki_entry_settle(
-        struct lock_core *core, struct lock_entry *entry); /* frees it when nothing is left */
+struct lock_entry *snecki_entry_get(struct lock_core *core, const struct lock_traits *layout,
+        const void *name, size_t name_len, bool create);
+/* Walk over all of them: NULL gives the first, NULL is returned after the last. To remove while walking, ask
+ * for the next one first. */
+struct lock_entry *snecki_entry_next(const struct lock_core *core, const struct lock_entry *entry);
+static inline const struct lock_traits *snecki_layout_of(const struct lock_grant *grant) {
+	return grant->entry->realm->layout;
+}
+void snecki_entry_settle(struct lock_entry *entry); /* frees it when nothing is left */
 void snecki_wish_begin(struct lock_core *core, struct lock_wish *wish, struct lock_entry *entry);
 bool snecki_wish_begin_about(struct lock_core *core, struct lock_wish *wish);
 void snecki_wish_finish(struct lock_core *core, struct lock_wish *wish, int code, const char *detail);

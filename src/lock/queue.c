@@ -147,7 +147,7 @@ static bool serve_writer(
 		serve(core, grant, wish, grant->token, now_ns);
 		return true;
 	}
-	if (!may_hand_over(grant, now_ns) || grant->beside || core->config.traits.server_tokens)
+	if (!may_hand_over(grant, now_ns) || grant->beside || snecki_layout_of(grant)->server_tokens)
 		return false;
 	if (grant->suspect || !long_enough(grant, wish, now_ns) || !token_in_reach(grant)) {
 		renew_before_use(core, grant, wish, now_ns);
@@ -157,7 +157,7 @@ static bool serve_writer(
 	core->counters.handovers++;
 	core->shares = true;
 	core->counters.local_acquires++;
-	if (!core->config.traits.no_tokens)
+	if (!snecki_layout_of(grant)->no_tokens)
 		grant->token++;
 	serve(core, grant, wish, grant->token, now_ns);
 	return true;
@@ -273,7 +273,7 @@ void snecki_pump(struct lock_core *core, struct lock_entry *entry, int64_t now_n
 		snecki_grant_leave(core, entry->pending, NULL, now_ns);
 	while ((wish = head_of(entry)) && !entry->pending && !core->closing && !waits_for_own(entry))
 		ask_for_head(core, entry, wish);
-	if (core->config.traits.counts && !core->closing)
+	if (entry->realm->layout->counts && !core->closing)
 		snecki_grant_tell_counts(core, entry);
 }
 
@@ -300,8 +300,8 @@ static bool reenter(
 		return false;
 	int64_t until = now_ns + (wish->lease_ms - snecki_margin_ms(wish->lease_ms)) * NS_PER_MS;
 	bool outlives = wish->fixed && until > held->grant->valid_until_ns;
-	if (outlives && !core->config.traits.polls) { /* else the watchdog sees it to its end */
-		ask_private(core, entry, wish);       /* it may outlive what is held: an attempt of its own */
+	if (outlives && !entry->realm->layout->polls) { /* else the watchdog sees it to its end */
+		ask_private(core, entry, wish); /* it may outlive what is held: an attempt of its own */
 		return true;
 	}
 	core->counters.local_acquires++;
@@ -377,23 +377,23 @@ void snecki_queue_again(
 void snecki_core_acquire(
         struct lock_core *core, const void *name, size_t name_len, struct lock_wish *wish, int64_t now_ns) {
 	snecki_core_run(core, now_ns);
-	struct lock_entry *entry = snecki_entry_get(core, name, name_len, true);
+	struct lock_entry *entry = snecki_entry_get(core, wish->layout, name, name_len, true);
 	snecki_wish_begin(core, wish, entry);
 	if (!entry || core->closing) {
 		snecki_wish_finish(core, wish, entry ? SNECK_ECLOSED : SNECK_ENOMEM, NULL);
 		if (entry)
-			snecki_entry_settle(core, entry);
+			snecki_entry_settle(entry);
 		return;
 	}
 	begin_acquire(core, entry, wish, now_ns);
 	snecki_pump(core, entry, now_ns);
-	snecki_entry_settle(core, entry);
+	snecki_entry_settle(entry);
 }
 
 void snecki_core_adopt(
         struct lock_core *core, const void *name, size_t name_len, struct lock_wish *wish, int64_t now_ns) {
 	snecki_core_run(core, now_ns);
-	struct lock_entry *entry = snecki_entry_get(core, name, name_len, true);
+	struct lock_entry *entry = snecki_entry_get(core, wish->layout, name, name_len, true);
 	snecki_wish_begin(core, wish, entry);
 	if (!entry || core->closing) {
 		snecki_wish_finish(core, wish, entry ? SNECK_ECLOSED : SNECK_ENOMEM, NULL);
@@ -403,7 +403,7 @@ void snecki_core_adopt(
 		ask_private(core, entry, wish);
 	}
 	if (entry)
-		snecki_entry_settle(core, entry);
+		snecki_entry_settle(entry);
 }
 
 /* ---- Answers ------------------------------------------------------------------------------------*/
@@ -488,7 +488,7 @@ void snecki_grant_settle(
 	if (!snecki_grant_empty(grant)) {
 		shorten_lease(grant);
 		bool covers_readers_only = grant->mode == 'W' && grant->conv == CONV_NONE &&
-		                           !has_write_hold(grant) && !core->config.traits.no_downgrade;
+		                           !has_write_hold(grant) && !snecki_layout_of(grant)->no_downgrade;
 		if (covers_readers_only)
 			snecki_conv_downgrade(core, grant, ticket, now_ns);
 		else if (ticket)
@@ -527,7 +527,7 @@ void snecki_core_release(struct lock_core *core, struct lock_wish *wish, int64_t
 	snecki_hold_detach(core, hold);
 	snecki_grant_settle(core, grant, wish, now_ns);
 	snecki_pump(core, entry, now_ns);
-	snecki_entry_settle(core, entry);
+	snecki_entry_settle(entry);
 }
 
 void snecki_core_renew(struct lock_core *core, struct lock_wish *wish, int64_t now_ns) {

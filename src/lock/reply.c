@@ -133,8 +133,8 @@ static void now_waiting(struct lock_core *core, struct lock_grant *grant, const 
 		grant->wish->answered = true;
 	else
 		snecki_queue_refuse_nowait(core, grant->entry);
-	int64_t beat_at = core->config.traits.polls ? snecki_grant_next_poll(core, grant, now_ns)
-	                                            : snecki_grant_next_beat(core, sent_ns);
+	int64_t beat_at = snecki_layout_of(grant)->polls ? snecki_grant_next_poll(core, grant, now_ns)
+	                                                 : snecki_grant_next_beat(core, sent_ns);
 	int64_t look_at = now_ns + look_after_ms(outcome) * NS_PER_MS;
 	if (look_at < beat_at)
 		beat_at = look_at;
@@ -539,5 +539,5 @@ void snecki_core_reply(struct lock_core *core, struct lock_call *call, const str
 	free(call);
 	snecki_lease_renew_next(core, now_ns);
 	snecki_pump(core, entry, now_ns);
-	snecki_entry_settle(core, entry);
+	snecki_entry_settle(entry);
 }

@@ -33,7 +33,8 @@ enum { PING_DEFAULT_MS = 5000 };
 
 struct sub {
 	struct sub_config config;
-	atomic_bool wanted;
+	atomic_bool wanted;      /* there shall be a connection … */
+	atomic_bool stay_wanted; /* … with the channel that stays */
 	atomic_bool ready;
 	struct topics topics;
 	/* The rest belongs to the background thread. */
@@ -41,6 +42,7 @@ struct sub {
 	struct backoff backoff;
 	int64_t next_attempt_ns;
 	struct buf out;    /* what the kernel has not taken yet */
+	bool stay_sent;    /* on this connection */
 	int64_t heard_ns;  /* when the last byte arrived */
 	int64_t answer_ns; /* by when the server must have answered; 0: nothing is awaited */
 	char channel[];    /* config.channel: our copy */
@@ -62,6 +64,7 @@ int snecki_sub_new(const struct sub_config *config, struct sub **ret) {
 	if (!sub->config.ping_ms)
 		sub->config.ping_ms = PING_DEFAULT_MS;
 	atomic_init(&sub->wanted, false);
+	atomic_init(&sub->stay_wanted, false);
 	atomic_init(&sub->ready, false);
 	int r = snecki_topics_init(&sub->topics);
 	if (r < 0)
@@ -96,7 +99,8 @@ void snecki_sub_abandon(struct sub *sub) {
 }
 
 void snecki_sub_want(struct sub *sub) {
-	if (!atomic_exchange(&sub->wanted, true))
+	atomic_store(&sub->wanted, true);
+	if (!atomic_exchange(&sub->stay_wanted, true))
 		sub->config.wake_background(sub->config.ctx);
 }
 
@@ -153,13 +157,19 @@ static int ask(struct sub *sub, int64_t now_ns, struct sneck_error *reterr) {
 	return flush(sub, reterr);
 }
 
+static void write_stay(struct sub *sub) {
+	if (sub->stay_sent || !atomic_load(&sub->stay_wanted))
+		return;
+	sub->stay_sent = true;
+	snecki_buf_resp_array(&sub->out, 2);
+	snecki_buf_resp_str(&sub->out, "SUBSCRIBE");
+	snecki_buf_resp_bulk(&sub->out, sub->config.channel, sub->config.channel_len);
+}
+
 static int subscribe(struct sub *sub, int64_t now_ns, struct sneck_error *reterr) {
 	sub->heard_ns = now_ns;
-	if (sub->config.channel_len) {
-		snecki_buf_resp_array(&sub->out, 2);
-		snecki_buf_resp_str(&sub->out, "SUBSCRIBE");
-		snecki_buf_resp_bulk(&sub->out, sub->config.channel, sub->config.channel_len);
-	}
+	sub->stay_sent = false;
+	write_stay(sub);
 	snecki_topics_write_all(&sub->topics, &sub->out);
 	return ask(sub, now_ns, reterr);
 }
@@ -174,12 +184,6 @@ static bool is_string(const redisReply *reply, const char *data, size_t len) {
 	return reply->type == REDIS_REPLY_STRING && reply->len == len && memcmp(reply->str, data, len) == 0;
 }
 
-static void is_ready(struct sub *sub) {
-	snecki_backoff_reset(&sub->backoff);
-	if (!atomic_exchange(&sub->ready, true))
-		snecki_log(sub->config.log, LOG_DEBUG_, "subscribed");
-}
-
 /* About a channel that comes and goes. */
 static void take_topic(struct sub *sub, redisReply **part) {
 	const struct sub_config *config = &sub->config;
@@ -192,8 +196,7 @@ static void take_topic(struct sub *sub, redisReply **part) {
 		config->on_topic_message(
 		        config->ctx, subject.data, subject.len, part[2]->str, (size_t)part[2]->len);
 	} else if (is_string(part[0], "subscribe", 9)) {
-		if (!config->channel_len)
-			is_ready(sub);
+		snecki_backoff_reset(&sub->backoff);
 		config->on_topic_ready(config->ctx, subject.data, subject.len);
 	}
 	snecki_buf_done(&subject.bytes);
@@ -220,7 +223,9 @@ static int take_reply(struct sub *sub, const redisReply *reply, struct sneck_err
 		if (part[2]->type == REDIS_REPLY_STRING && config->on_message)
 			config->on_message(config->ctx, part[2]->str, part[2]->len);
 	} else if (is_string(part[0], "subscribe", 9)) {
-		is_ready(sub);
+		snecki_backoff_reset(&sub->backoff);
+		atomic_store(&sub->ready, true);
+		snecki_log(config->log, LOG_DEBUG_, "subscribed");
 		if (config->on_ready)
 			config->on_ready(config->ctx);
 	}
@@ -242,7 +247,7 @@ static int receive(struct sub *sub, struct sneck_error *reterr) {
 			return r;
 	}
 	/* A subscription that is still not confirmed stays under its deadline. */
-	if (!atomic_load(&sub->ready))
+	if (sub->stay_sent && !atomic_load(&sub->ready))
 		sub->answer_ns = snecki_after_ms(sub->heard_ns, sub->config.command_ms);
 	return r;
 }
@@ -251,6 +256,7 @@ static int run_up(struct sub *sub, bool polled, int64_t now_ns, struct sneck_err
 	/* Without an event there is nothing to read, except that silence is judged after a last look:
 	 * this process may have been stopped, or the machine asleep. */
 	bool late = sub->answer_ns && now_ns >= sub->answer_ns;
+	write_stay(sub);
 	snecki_topics_write_changes(&sub->topics, &sub->out);
 	int r = flush(sub, reterr);
 	if (r == 0 && (polled || late))

@@ -3,8 +3,8 @@
  * on the background thread, except where it says otherwise. It reconnects by itself (with jittered
  * backoff) once wanted, and subscribes again. A connection that stays silent is probed with PING.
  *
- * There is one channel for as long as the connection is wanted (or none), and others that come and go,
- * each with a subject by which its user knows it. */
+ * There is one channel that stays, once it is wanted, and others that come and go, each with a subject by
+ * which its user knows it. */
 #ifndef SNECK_NET_SUB_H
 #define SNECK_NET_SUB_H
 
@@ -22,7 +22,7 @@ struct sub_config {
 	const struct url *url; /* borrowed */
 	const char *client_name;
 	const char *channel; /* copied */
-	size_t channel_len;  /* 0: there is none that stays */
+	size_t channel_len;
 	uint32_t connect_ms;
 	uint32_t command_ms;
 	uint32_t ping_ms; /* a connection that has been silent for so long is probed; 0: 5000 */
@@ -42,7 +42,7 @@ struct sub_config {
 int snecki_sub_new(const struct sub_config *config, struct sub **ret);
 void snecki_sub_free(struct sub *sub);
 void snecki_sub_abandon(struct sub *sub); /* in a forked child */
-/* Thread: any. From now on there shall be a subscription. */
+/* Thread: any. From now on there shall be a subscription to the channel that stays. */
 void snecki_sub_want(struct sub *sub);
 /* Thread: any. Hear `channel` as well, as often as that is said; `subject` goes to the functions above.
  * 0 or SNECK_ENOMEM. One that nobody hears any more is kept for a while. */

@@ -127,7 +127,7 @@ static void test_commands_that_hold(void **state) {
 	json_decref(json);
 	json = checked(0, 1, CLI_ARGS("renew", "--json", "--lease", "30s", "held", id));
 	assert_int_equal(look_number(json, "token"), token);
-	assert_int_equal(look_number(json, "lease_ms"), 30000);
+	assert_in_range(look_number(json, "lease_ms"), 20001, 30000); /* what is left of it */
 	snprintf(id, sizeof(id), "%s", look_text(json, "id"));
 	json_decref(json);
 	json = checked(0, 2, CLI_ARGS("break", "--json", "held", "--id", id, "-m", "why not", "--now"));

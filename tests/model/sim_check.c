@@ -92,7 +92,7 @@ static bool is_detached(const struct world *world, int lock, const struct sim_ho
 
 /* Such an attempt is ended with the grant that has it on its list. */
 static bool will_be_buried(const struct lock_core *core, uint64_t attempt) {
-	for (struct map_node *node = NULL; (node = snecki_map_next(&core->entries, node));) {
+	for (struct map_node *node = NULL; (node = snecki_map_next(&core->realms[0].entries, node));) {
 		const struct lock_entry *entry = MAP_ITEM(node, struct lock_entry, by_name);
 		LIST_EACH (g, &entry->grants)
 			if (snecki_grant_unaccounted(LIST_ITEM(g, struct lock_grant, in_entry), attempt))
@@ -264,15 +264,16 @@ void check_token(struct handle *handle, bool adopted) {
 static void check_empty(const struct world *world, const struct session *session) {
 	const struct lock_core *core = session->core;
 
-	if (snecki_map_count(&core->entries) || snecki_map_count(&core->attempts) || core->grants_n ||
-	        core->calls_n || core->wishes_n || core->holds_n || core->renewals_inflight ||
-	        core->timers.count || core->wish_timers.count || core->counters.waiters)
+	if (snecki_map_count(&core->realms[0].entries) || snecki_map_count(&core->attempts) ||
+	        core->grants_n || core->calls_n || core->wishes_n || core->holds_n ||
+	        core->renewals_inflight || core->timers.count || core->wish_timers.count ||
+	        core->counters.waiters)
 		world_fail(world,
 		        "s%d is not empty: %zu entries, %zu attempts, %zu grants, %zu calls, %zu wishes, %zu "
 		        "holds, %u renewals, %zu and %zu timers",
-		        session->id, snecki_map_count(&core->entries), snecki_map_count(&core->attempts),
-		        core->grants_n, core->calls_n, core->wishes_n, core->holds_n, core->renewals_inflight,
-		        core->timers.count, core->wish_timers.count);
+		        session->id, snecki_map_count(&core->realms[0].entries),
+		        snecki_map_count(&core->attempts), core->grants_n, core->calls_n, core->wishes_n,
+		        core->holds_n, core->renewals_inflight, core->timers.count, core->wish_timers.count);
 }
 
 /* Everybody has given back everything, and all leases of the dead are over. */

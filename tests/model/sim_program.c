@@ -41,6 +41,7 @@ static struct wish *new_wish(struct session *session, enum wish_kind kind, struc
 
 	memset(&wish->wish, 0xa5, sizeof wish->wish); /* whatever the core needs it must set itself */
 	wish->wish.kind = kind;
+	wish->wish.layout = NULL;
 	wish->wish.mode = handle->lock.mode;
 	wish->wish.fixed = wish->wish.prefer = wish->wish.nowait = wish->wish.timed = false;
 	wish->wish.owner = handle->lock.owner;

@@ -161,7 +161,9 @@ static void on_state(void *ctx, struct lock_hold *lock) {
 	handle->told = lock->state;
 }
 
-static void on_own_id(void *ctx, char mode, uint64_t attempt, char ret_id[LOCK_ID_MAX]) {
+static void on_own_id(
+        void *ctx, const struct lock_traits *layout, char mode, uint64_t attempt, char ret_id[LOCK_ID_MAX]) {
+	(void)layout;
 	sim_format_id(mode, ((struct session *)ctx)->id, attempt, ret_id);
 }
 
@@ -172,7 +174,9 @@ static const struct lock_hooks hooks = {
 /* ---- Sessions -----------------------------------------------------------------------------------*/
 
 void session_start(struct world *world, struct session *session) {
+	static const struct lock_traits everything = { 0 };
 	struct lock_core_config config = { .hooks = &hooks,
+		.layout = &everything,
 		.ctx = session,
 		.session = "me",
 		.wait_lease_ms = WORLD_WAIT_LEASE_MS,
@@ -190,7 +194,7 @@ void session_start(struct world *world, struct session *session) {
 	if (snecki_core_new(&config, &session->core) < 0)
 		world_fail(world, "no memory");
 	/* The table's own seed is random; a replay must walk it in the same order. */
-	session->core->entries.seed[0] = session->core->entries.seed[1] = 1;
+	session->core->realms[0].entries.seed[0] = session->core->realms[0].entries.seed[1] = 1;
 	session->core->attempts.seed[0] = session->core->attempts.seed[1] = 1;
 }
 

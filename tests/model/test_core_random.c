@@ -145,7 +145,7 @@ static bool at_rest(const struct world *world) {
 	for (int i = 0; i < world->sessions_n; i++) {
 		const struct session *session = &world->sessions[i];
 		if (session->wishes_n || session->handles_n || !snecki_list_empty(&session->transits) ||
-		        snecki_map_count(&session->core->entries))
+		        snecki_map_count(&session->core->realms[0].entries))
 			return false;
 	}
 	return true;
@@ -156,7 +156,7 @@ static void say_what_is_left(struct world *world) {
 		const struct session *session = &world->sessions[i];
 		fprintf(stderr, "s%d: %zu wishes, %zu handles, %zu entries, %zu grants, %zu calls\n",
 		        session->id, session->wishes_n, session->handles_n,
-		        snecki_map_count(&session->core->entries), session->core->grants_n,
+		        snecki_map_count(&session->core->realms[0].entries), session->core->grants_n,
 		        session->core->calls_n);
 	}
 }

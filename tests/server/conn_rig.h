@@ -39,7 +39,7 @@ struct rig {
 struct rig_options {
 	uint32_t connect_ms; /* 0: 1000 */
 	uint32_t command_ms; /* 0: 2000 */
-	const char *channel; /* NULL: no subscribe connection; "": none that stays */
+	const char *channel; /* NULL: no subscribe connection */
 	uint32_t ping_ms;
 };
 

@@ -163,7 +163,7 @@ static void test_topics_come_and_go(void **state) {
 	struct test_server *server = *state;
 	struct rig rig;
 	char name[16];
-	rig_start(&rig, server->url, &(struct rig_options){ .channel = "" });
+	rig_start(&rig, server->url, &(struct rig_options){ .channel = "sneck:chan" });
 	listen_to(&rig, "t0");
 	listen_to(&rig, "t0"); /* twice: one subscription */
 	assert_true(WAIT_UNTIL(atomic_load(&rig.topic_readies) == 1, 5000));

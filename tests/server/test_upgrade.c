@@ -248,6 +248,32 @@ static void an_upgrader_waits_for_readers_of_its_own_process(void **state) {
 	sneck_close(b);
 }
 
+/* No answer is no refusal: nobody knows, and the read hold is what is left when that is settled. */
+static void no_answer_is_unknown(void **state) {
+	(void)state;
+	const int64_t waits_ms[] = { 0, 100 };
+	sneck_client *client = test_open_command_ms(server->url, 300);
+	for (int i = 0; i < 2; i++) {
+		sneck_hold *hold = test_take(client, "door", SNECK_READ, 0);
+		sneck_acquire_options options = test_waiting(waits_ms[i]);
+		sneck_error error = { 0 };
+		test_server_stopcont(server, true);
+		int64_t begin_ms = test_now_ms();
+		int r = sneck_upgrade(hold, &options, &error);
+		int64_t took_ms = test_now_ms() - begin_ms;
+		test_server_stopcont(server, false);
+		assert_result(SNECK_EUNKNOWN, r, &error);
+		assert_in_range(took_ms, 290, 300 + TEST_SLACK_MS);
+		assert_int_equal(sneck_hold_mode(hold), SNECK_READ);
+		/* Withdrawn, also if the server has granted it meanwhile. */
+		assert_true(test_await_members(server, "door", "R", 1, 5000));
+		assert_true(test_await_members(server, "door", "W", 0, 5000));
+		assert_true(WAIT_UNTIL(sneck_upgrade(hold, NULL, &error) == 0, 5000));
+		test_release(hold);
+	}
+	sneck_close(client);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		TEST(a_sole_reader_becomes_the_writer),
@@ -256,6 +282,7 @@ int main(void) {
 		TEST(a_failed_upgrade_leaves_the_read_hold),
 		TEST(taking_write_over_read_upgrades_and_back),
 		TEST(an_upgrader_waits_for_readers_of_its_own_process),
+		TEST(no_answer_is_unknown),
 	};
 	return cmocka_run_group_tests(tests, test_server_up, test_server_down);
 }

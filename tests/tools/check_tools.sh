@@ -33,7 +33,7 @@ fresh_tree() {
 		printf '#include "%s/a.h"\n#include <stdio.h>\n' "$layer" >"$work/tree/src/$layer/a.c"
 		: >"$work/tree/src/$layer/a.h"
 	done
-	mkdir -p "$work/tree/cli" "$work/tree/include/sneck" "$work/tree/tests" "$work/tree/bench" "$work/tree/examples"
+	mkdir -p "$work/tree/cli" "$work/tree/include/sneck" "$work/tree/tests" "$work/tree/proof" "$work/tree/bench" "$work/tree/examples"
 	printf '#include <sneck/sneck.h>\n#include "own.h"\n' >"$work/tree/cli/a.c"
 	printf '#include "base/a.h"\n#include "net/a.h"\n#include "lock/op.h"\n' >"$work/tree/src/dialect/b.c"
 }

@@ -57,14 +57,18 @@ static void on_state(void *ctx, struct lock_hold *hold) {
 	deed->told = hold->state;
 }
 
-static void on_own_id(void *ctx, char mode, uint64_t attempt, char ret_id[LOCK_ID_MAX]) {
+static void on_own_id(
+        void *ctx, const struct lock_traits *layout, char mode, uint64_t attempt, char ret_id[LOCK_ID_MAX]) {
 	(void)ctx;
+	(void)layout;
 	snprintf(ret_id, LOCK_ID_MAX, "%cme.%llu%s", mode, (unsigned long long)(attempt & ~LOCK_DETACHED),
 	        attempt & LOCK_DETACHED ? "~" : "");
 }
 
-static void on_listen(void *ctx, const char *name, size_t name_len, uint64_t attempt, bool on) {
+static void on_listen(void *ctx, const struct lock_traits *layout, const char *name, size_t name_len,
+        uint64_t attempt, bool on) {
 	struct bench *bench = ctx;
+	(void)layout;
 	(void)name;
 	(void)name_len;
 	(void)attempt;
@@ -76,7 +80,9 @@ static const struct lock_hooks hooks = { on_send, on_complete, on_state, on_own_
 /* ---- Set-up -------------------------------------------------------------------------------------*/
 
 int bench_setup(void **state) {
-	return bench_setup_layout(state, &(struct lock_traits){ 0 });
+	static const struct lock_traits everything = { 0 };
+
+	return bench_setup_layout(state, &everything);
 }
 
 int bench_setup_layout(void **state, const struct lock_traits *traits) {
@@ -86,7 +92,7 @@ int bench_setup_layout(void **state, const struct lock_traits *traits) {
 		.session = "me",
 		.wait_lease_ms = BENCH_WAIT_LEASE_MS,
 		.beat_ms = BENCH_BEAT_MS,
-		.traits = *traits };
+		.layout = traits };
 
 	*state = whole;
 	snecki_list_init(&whole->bench.sent);

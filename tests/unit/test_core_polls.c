@@ -95,9 +95,9 @@ static void a_message_makes_it_look_at_once(void **state) {
 	assert_int_equal(bench->listening, 0);
 	wait_polled(bench, expect(bench, OP_ACQUIRE), 30000);
 	assert_int_equal(bench->listening, 1);
-	snecki_core_maybe_free(bench->core, "another", 7, bench->now_ns);
+	snecki_core_maybe_free(bench->core, NULL, "another", 7, bench->now_ns);
 	expect_silence(bench);
-	snecki_core_maybe_free(bench->core, "name", 4, bench->now_ns);
+	snecki_core_maybe_free(bench->core, NULL, "name", 4, bench->now_ns);
 	grant_polled(bench, expect(bench, OP_BEAT));
 	assert_true(has(deed));
 	assert_int_equal(bench->listening, 0);
@@ -109,11 +109,11 @@ static void a_message_that_overtakes_the_answer_counts(void **state) {
 	struct deed *deed = take(bench, 1, 'W');
 	struct lock_call *call = expect(bench, OP_ACQUIRE);
 
-	snecki_core_maybe_free(bench->core, "name", 4, bench->now_ns);
+	snecki_core_maybe_free(bench->core, NULL, "name", 4, bench->now_ns);
 	wait_polled(bench, call, 30000);
 	pass_ms(bench, 1);
 	call = expect(bench, OP_BEAT);
-	snecki_core_maybe_free(bench->core, "name", 4, bench->now_ns);
+	snecki_core_maybe_free(bench->core, NULL, "name", 4, bench->now_ns);
 	expect_silence(bench);
 	wait_polled(bench, call, 30000);
 	pass_ms(bench, 1);
