@@ -35,6 +35,7 @@ static void a_call_is_back_by_its_deadline(void **state) {
 
 	past_add(past, refused(100, 250, 200));
 	past_expect(past, CHECK_RETURN, 1, 0);
+	past_excused(past, CHECK_RETURN, CHECK_BY_STOP, 0);
 	past->records[1][0].return_ns = 251;
 	past_expect(past, CHECK_RETURN, 1, 1);
 	past->records[1][0].deadline_ns = 0;
@@ -47,6 +48,7 @@ static void a_stopped_process_is_late_by_as_much(void **state) {
 
 	past_add(past, refused(100, 350, 200));
 	past_add(past, past_stop(1, 150, 250));
+	past_add(past, past_call(HISTORY_RENEW, 2, 2, 100, 101, SNECK_ECONN));
 	past_expect(past, CHECK_RETURN, 1, 0);
 	past_excused(past, CHECK_RETURN, CHECK_BY_STOP, 1);
 	past->records[1][0].return_ns = 351;

@@ -78,6 +78,20 @@ static void who_waits_behind_overtakes_nobody(void **state) {
 	past_expect(past, CHECK_FAIR, 1, 0);
 }
 
+/* Three were before it, but none of the two processes three times; the third call of one waits behind. */
+static void only_turns_that_came_first_are_counted(void **state) {
+	struct past *past = *state;
+
+	overtake(past, 2, 120);
+	turn(past, 3, 30, 200, 205, 208);
+	turn(past, 2, 29, 210, 700, 705);
+	past_expect(past, CHECK_FAIR, 1, 0);
+	past->records[2][4].return_ns = 300;
+	past->records[2][4].token = 300;
+	past->records[2][5].invoke_ns = 305;
+	past_expect(past, CHECK_FAIR, 1, 1);
+}
+
 static void one_process_does_not_overtake_itself(void **state) {
 	struct past *past = *state;
 
@@ -100,6 +114,9 @@ static void processes_are_counted_apart(void **state) {
 			turn(past, actor, actor * 10 + (uint64_t)i, at, at + 5, at + 8);
 		}
 	past_expect(past, CHECK_FAIR, 1, 0);
+	/* And for each waiter anew. */
+	turn(past, 6, 6, 101, 700, 800);
+	past_expect(past, CHECK_FAIR, 2, 0);
 }
 
 static void other_classes_may_overtake(void **state) {
@@ -216,6 +233,7 @@ int main(void) {
 		T(as_many_as_may_be_handed_over_may_overtake),
 		T(the_first_moments_do_not_count),
 		T(who_waits_behind_overtakes_nobody),
+		T(only_turns_that_came_first_are_counted),
 		T(one_process_does_not_overtake_itself),
 		T(processes_are_counted_apart),
 		T(other_classes_may_overtake),
