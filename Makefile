@@ -5,11 +5,9 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 # Options for ctest, e.g. make test CTEST='-R local'
 CTEST ?=
-# Options and names for tools/mutants, e.g. make mutants MUTANTS=no-tombstone
-MUTANTS ?=
 
 .DEFAULT_GOAL := all
-.PHONY: all test asan tsan mutants mutants-quick install bench format check-format layers size ci clean help setup-run setup-dev
+.PHONY: all test asan tsan install bench fault fault-quick proof proof-doc format check-format layers size ci clean help setup-run setup-dev
 
 all: setup-run ## build the library and the command into build/release
 	@tools/build.sh release
@@ -26,18 +24,27 @@ tsan: setup-dev ## the tests with ThreadSanitizer
 	@tools/build.sh tsan
 	@tools/run-tests.sh build/tsan -LE no-tsan $(CTEST)
 
-mutants: setup-dev ## put known defects into a copy, one by one; each must be caught by its test
-	@tools/mutants --json=build/mutants/mutants.json $(MUTANTS)
-
-mutants-quick: setup-dev ## the same with a few, others every day
-	@tools/mutants --quick $(MUTANTS)
-
 install: setup-run ## install below PREFIX (and DESTDIR)
 	@tools/build.sh release
 	@DESTDIR='$(DESTDIR)' cmake --install build/release --prefix '$(PREFIX)'
 
 bench: setup-run ## measure, when there is something to measure with
 	@if [ -x bench/run ]; then exec bench/run; else echo "bench: there is no bench/run yet" >&2; exit 1; fi
+
+fault: setup-dev ## faults of all kinds for MINUTES (5), from SEED (chosen and printed)
+	@tools/build.sh dev
+	@build/dev/proof/sneck-nemesis --minutes $(or $(MINUTES),5) $(if $(SEED),--seed $(SEED)) $(if $(ONLY),--only $(ONLY))
+
+fault-quick: setup-dev ## a short form of every campaign, about two minutes
+	@tools/build.sh dev
+	@proof/run quick build/dev
+
+proof: setup-dev ## every campaign in full, about an hour; writes docs/proof/*.json and docs/proof.md
+	@tools/build.sh dev
+	@proof/run full build/dev
+
+proof-doc: ## the figures of docs/proof.md, from the results
+	@tools/proof-doc.sh
 
 format: ## format every C file
 	@tools/check-format.sh --fix

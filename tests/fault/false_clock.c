@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* A wall clock that the test sets: loaded into a server (or a client) with LD_PRELOAD, it adds the number
- * in the file $TEST_CLOCK_FILE, in microseconds, to whatever the wall clock shows. The test writes
- * that number at any time. Clocks that cannot be set, like CLOCK_MONOTONIC, are left alone. */
+/* A wall clock that the test sets: loaded into a server (or a client) with LD_PRELOAD, it adds to whatever
+ * the wall clock shows what the file $TEST_CLOCK_FILE says (false_clock.h). The test writes there at
+ * any time. Clocks that cannot be set, like CLOCK_MONOTONIC, are left alone. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdint.h>
@@ -12,25 +12,30 @@
 #include <time.h>
 #include <unistd.h>
 
-static const volatile int64_t *step_us;
+#include "false_clock.h"
+
+static const volatile struct false_clock_page *setting;
 
 __attribute__((constructor)) static void map_file(void) {
 	const char *path = getenv("TEST_CLOCK_FILE");
 	int fd = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
 	if (fd < 0)
 		abort();
-	void *page = mmap(NULL, sizeof(*step_us), PROT_READ, MAP_SHARED, fd, 0);
+	void *page = mmap(NULL, sizeof(*setting), PROT_READ, MAP_SHARED, fd, 0);
 	close(fd);
 	if (page == MAP_FAILED)
 		abort();
-	step_us = page;
+	setting = page;
 }
 
 int clock_gettime(clockid_t clock, struct timespec *ret) {
 	int r = (int)syscall(SYS_clock_gettime, clock, ret);
-	if (r != 0 || !step_us || (clock != CLOCK_REALTIME && clock != CLOCK_REALTIME_COARSE))
+	if (r != 0 || !setting || (clock != CLOCK_REALTIME && clock != CLOCK_REALTIME_COARSE))
 		return r;
-	int64_t us = (int64_t)ret->tv_sec * 1000000 + ret->tv_nsec / 1000 + *step_us;
+	int64_t us = (int64_t)ret->tv_sec * 1000000 + ret->tv_nsec / 1000;
+	if (setting->drift_ppm)
+		us += (us - setting->drift_since_us) * setting->drift_ppm / 1000000;
+	us += setting->step_us;
 	ret->tv_sec = (time_t)(us / 1000000);
 	ret->tv_nsec = (long)(us % 1000000) * 1000;
 	return 0;

@@ -1,0 +1,58 @@
+# The nemesis and its workers.
+pkg_check_modules(CMOCKA REQUIRED IMPORTED_TARGET cmocka)
+add_library(proof_worker STATIC
+  worker.c
+  worker_attend.c
+  worker_board.c
+  worker_call.c
+  worker_command.c
+  worker_race.c
+  worker_section.c
+  worker_sneck.c
+  worker_turn.c
+)
+target_compile_definitions(proof_worker PRIVATE PROOF_COMMAND="$<TARGET_FILE:sneck_command>")
+target_link_libraries(proof_worker PUBLIC sneck_proof sneck_testable PRIVATE sneck_flags)
+add_dependencies(proof_worker sneck_command)
+
+add_executable(sneck-worker worker_main.c)
+target_link_libraries(sneck-worker PRIVATE proof_worker sneck_flags)
+
+# An allocator that can be told to fail, for workers. Sanitizers have their own.
+add_library(fault_alloc MODULE fault_alloc.c)
+set_target_properties(fault_alloc PROPERTIES PREFIX "")
+target_compile_options(fault_alloc PRIVATE -Wall -Wextra -Werror)
+
+add_executable(sneck-nemesis
+  driver_main.c
+  driver_cancel.c
+  driver_groups.c
+  driver_mixed.c
+  driver_result.c
+  driver_rig.c
+  fault.c
+  fault_host.c
+  fault_process.c
+  fault_proxy.c
+  fault_server.c
+  worker_board.c
+)
+set(once_programs "")
+foreach(program test_once_acquire test_once_release test_once_convert)
+  list(APPEND once_programs "\"$<TARGET_FILE:${program}>\"")
+  add_dependencies(sneck-nemesis ${program})
+endforeach()
+list(JOIN once_programs "," once_programs)
+target_include_directories(sneck-nemesis PRIVATE ${PROJECT_SOURCE_DIR}/tests/fault)
+target_compile_definitions(sneck-nemesis PRIVATE
+  PROOF_SOURCE="${PROJECT_SOURCE_DIR}"
+  PROOF_WORKER="$<TARGET_FILE:sneck-worker>"
+  PROOF_FALSE_CLOCK="$<TARGET_FILE:false_clock>"
+  PROOF_FAULT_ALLOC="$<TARGET_FILE:fault_alloc>"
+  PROOF_CAN_FAIL_MEMORY=$<IF:$<BOOL:${SNECK_SANITIZE}>,0,1>
+  PROOF_ONCE_PROGRAMS=${once_programs})
+target_link_libraries(sneck-nemesis PRIVATE sneck_proof sneck_testlib sneck_testable sneck_flags PkgConfig::CMOCKA)
+add_dependencies(sneck-nemesis sneck-worker false_clock fault_alloc)
+
+add_test(NAME nemesis COMMAND ${PROJECT_SOURCE_DIR}/tests/fault/check_nemesis.sh $<TARGET_FILE:sneck-nemesis>)
+set_tests_properties(nemesis PROPERTIES TIMEOUT 120 LABELS "fault")

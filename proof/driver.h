@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: MIT */
+/* The nemesis: a server, workers in front of it, faults, and the account of it all.
+ *
+ * A *rig* is everything that runs: one server (with a clock that can be set), a board, workers, each
+ * behind a proxy of its own. A *campaign* builds one or more rigs, does harm to them, has the checker judge
+ * their histories, and writes a result. Everything random follows from the seed; what the scheduler
+ * makes of it does not, so a seed repeats the plan, not the microsecond. */
+#ifndef PROOF_DRIVER_H
+#define PROOF_DRIVER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "false_clock.h"
+#include "fault_alloc.h"
+#include "history.h"
+#include "proxy.h"
+#include "rng.h"
+#include "server.h"
+#include "worker_board.h"
+
+/* How many of what. Workers come in groups; a group has locks of its own. */
+struct rig_shape {
+	const char *subject; /* what the workers use: worker_main.c knows the names */
+	uint32_t workers;
+	uint32_t group; /* workers of one group; 0: all are one */
+	uint32_t threads;
+	uint32_t fast_locks; /* of each group */
+	uint32_t slow_locks;
+	uint32_t holding_ms;
+	uint32_t command_ms;
+	uint32_t races;
+	bool proxies; /* each worker behind its own; else straight to the server */
+	bool commands;
+	bool plain;
+	bool failing_memory; /* workers run with the allocator that can be made to fail */
+};
+
+struct rig_worker {
+	pid_t pid; /* 0: not running */
+	bool stopped;
+	bool may_be_dead; /* a fault has killed it, or may have */
+	uint32_t spawned; /* how often it was started */
+	struct test_proxy proxy;
+	struct alloc_page *alloc;
+};
+
+struct rig {
+	struct rig_shape shape;
+	uint64_t seed;
+	char dir[64];
+	struct test_server server;
+	struct false_clock_page *clock;
+	struct board *board;
+	struct history *history;
+	struct rig_worker workers[BOARD_WORKERS];
+	uint32_t crashed; /* workers that ended on their own, or in a way that no fault explains */
+};
+
+/* 0, or -1 with a message on stderr. */
+int rig_start(struct rig *rig, const struct rig_shape *shape, uint64_t seed);
+int rig_spawn(struct rig *rig, uint32_t slot);
+/* Notice workers that have ended; those that no fault has killed count as crashed. They start again. */
+void rig_reap(struct rig *rig);
+/* Stop the workers, wait until the server holds nothing of them, and write down what is left. */
+void rig_finish(struct rig *rig);
+/* Kill what still runs; remove the directory unless it is to be kept. */
+void rig_drop(struct rig *rig, bool keep);
+
+void rig_kill(struct rig *rig, uint32_t slot); /* kill -9, reap, write it down */
+void rig_freeze(struct rig *rig, uint32_t slot);
+void rig_thaw(struct rig *rig, uint32_t slot);
+/* Start the server again after a kill, under the same clock. */
+int rig_restart_server(struct rig *rig);
+
+uint64_t rig_grants(const struct rig *rig);
+uint64_t rig_failures(const struct rig *rig); /* calls that failed, are unknown, lost or slow */
+uint32_t rig_locks(const struct rig *rig);
+void rig_pass_time(int64_t ms);
+/* Note what the driver does or sees: to that process (0: to all), from begin_ns (0: now) to now. */
+void rig_mark(struct rig *rig, unsigned op, pid_t pid, int64_t begin_ns);
+
+/* A worker with a thread in that phase, by preference one that will stay in it for `ms`; -1: none.
+ * `ret_lock` (may be NULL): its lock. */
+int rig_find(struct rig *rig, struct rng *rng, enum board_phase phase, int64_t ms, uint32_t *ret_lock);
+/* The worker whose thread has waited longest for some lock. */
+int rig_find_head_waiter(struct rig *rig, struct rng *rng, uint32_t *ret_lock);
+
+/* ---- Judgement and results ----------------------------------------------------------------------*/
+struct verdict {
+	uint64_t violations;
+	uint64_t acquisitions;
+	uint64_t records;
+	uint64_t stale_taken; /* by the store that does not check */
+	uint64_t stale_refused;
+	uint64_t notices; /* holds for which the notice was checked */
+	uint64_t excused; /* overlaps that a lost state explains */
+};
+/* Run the checker on the rig's histories and print its report; adds to *verdict. */
+void driver_judge(struct rig *rig, struct verdict *verdict);
+
+/* One line of progress on stderr, over the last one if it is a terminal. */
+void driver_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+struct options {
+	const char *campaign;
+	const char *subject;
+	const char *results; /* directory for the result's file; NULL: none */
+	const char *only;    /* a fault's name, or the beginning of one */
+	uint64_t seed;
+	uint32_t count;
+	double minutes;
+	bool plan_only;
+	bool keep;
+};
+
+/* Results: a file of one object, one line for each field. */
+struct result;
+struct result *result_open(const struct options *options);
+void result_number(struct result *result, const char *name, uint64_t value);
+void result_text(struct result *result, const char *name, const char *value);
+/* What the checker found counts as violations; `more` are the campaign's own. 0: none. */
+int result_close(struct result *result, const struct verdict *verdict, uint64_t more);
+
+/* Campaigns: the exit status, 0 or 1. */
+int campaign_mixed(const struct options *options);
+int campaign_groups(const struct options *options); /* kill, stop, silence */
+int campaign_cancel(const struct options *options);
+int campaign_messages(const struct options *options);
+
+#endif

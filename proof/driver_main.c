@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: MIT */
+/* sneck-nemesis: options, and which campaign.
+ *
+ *   sneck-nemesis [--seed N] [--minutes M] [--only KIND]      faults of all kinds, one after the other
+ *   sneck-nemesis --campaign NAME [--count N]                 mixed, kill, stop, silence, cancel, messages
+ *   sneck-nemesis --plan | --list                             what would be done; what there is
+ */
+#include "driver.h"
+
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "fault.h"
+
+static const struct {
+	const char *name;
+	int (*run)(const struct options *options);
+} campaigns[] = {
+	{ "mixed", campaign_mixed },
+	{ "kill", campaign_groups },
+	{ "stop", campaign_groups },
+	{ "silence", campaign_groups },
+	{ "cancel", campaign_cancel },
+	{ "messages", campaign_messages },
+};
+
+static int list_faults(void) {
+	const struct fault_kind *kinds[FAULT_KINDS_MAX];
+	size_t n = fault_list(NULL, kinds);
+	for (size_t i = 0; i < n; i++)
+		printf("%-20s %s\n", kinds[i]->name, kinds[i]->what);
+	return 0;
+}
+
+static int usage(void) {
+	fprintf(stderr,
+	        "usage: sneck-nemesis [--campaign mixed|kill|stop|silence|cancel|messages] [--seed N]\n"
+	        "       [--count N] [--minutes M] [--only KIND] [--results DIR] [--keep]\n"
+	        "       [--plan] [--list]\n");
+	return 64;
+}
+
+static int parse(int argc, char **argv, struct options *options) {
+	static const struct option names[] = { { "campaign", 1, 0, 'c' }, { "seed", 1, 0, 's' },
+		{ "count", 1, 0, 'n' }, { "minutes", 1, 0, 'm' }, { "only", 1, 0, 'o' },
+		{ "results", 1, 0, 'r' }, { "plan", 0, 0, 'p' }, { "list", 0, 0, 'l' }, { "keep", 0, 0, 'k' },
+		{ "subject", 1, 0, 'S' }, { 0, 0, 0, 0 } };
+	for (int c; (c = getopt_long(argc, argv, "", names, NULL)) != -1;) {
+		switch (c) {
+		case 'c':
+			options->campaign = optarg;
+			break;
+		case 's':
+			options->seed = strtoull(optarg, NULL, 0);
+			break;
+		case 'n':
+			options->count = (uint32_t)strtoul(optarg, NULL, 10);
+			break;
+		case 'm':
+			options->minutes = strtod(optarg, NULL);
+			break;
+		case 'o':
+			options->only = optarg;
+			break;
+		case 'r':
+			options->results = optarg;
+			break;
+		case 'p':
+			options->plan_only = true;
+			break;
+		case 'k':
+			options->keep = true;
+			break;
+		case 'S':
+			options->subject = optarg;
+			break;
+		case 'l':
+			exit(list_faults());
+		default:
+			return -1;
+		}
+	}
+	return optind == argc ? 0 : -1;
+}
+
+int main(int argc, char **argv) {
+	struct options options = { .campaign = "mixed", .subject = "sneck" };
+	options.seed = (uint64_t)time(NULL) * 1000003 + (uint64_t)getpid();
+	if (parse(argc, argv, &options) != 0)
+		return usage();
+	for (size_t i = 0; i < sizeof(campaigns) / sizeof(*campaigns); i++)
+		if (strcmp(campaigns[i].name, options.campaign) == 0) {
+			if (!options.plan_only)
+				printf("campaign %s, seed %llu\n", options.campaign,
+				        (unsigned long long)options.seed);
+			fflush(stdout);
+			return campaigns[i].run(&options);
+		}
+	return usage();
+}

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: MIT */
+/* Faults of all kinds, one after the other, on workers of all kinds. The plan follows from the seed: every
+ * kind once in random order, then again, so that no kind is left out. The run goes in rounds with a rig
+ * each, because histories grow: after each round the checker judges.
+ *
+ * A fault counts only if locks were being granted before it and again after it, and if it was seen to
+ * touch something. What did not count is said, and is not in the figures. */
+#include "driver.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fault.h"
+#include "wait.h"
+
+enum {
+	FAULTS_PER_ROUND = 30,
+	RATE_WINDOW_MS = 200,
+	RATE_MIN = 200, /* grants in a second: below that a fault is struck into silence */
+	FLOW_MS = 10000 /* how long to wait for it */
+};
+
+static const struct rig_shape usual_shape = { .workers = 4,
+	.threads = 6,
+	.fast_locks = 6,
+	.slow_locks = 8,
+	.holding_ms = 700,
+	.command_ms = 300,
+	.proxies = true,
+	.commands = true,
+	.failing_memory = PROOF_CAN_FAIL_MEMORY };
+
+struct tally {
+	uint32_t injected, bit, counted;
+};
+
+struct plan {
+	const struct fault_kind *kinds[FAULT_KINDS_MAX];
+	size_t kinds_n;
+	struct tally tallies[FAULT_KINDS_MAX];
+	size_t order[FAULT_KINDS_MAX]; /* of this turn through all kinds */
+	size_t at;
+	struct rng rng;
+};
+
+/* The next kind, and the seed of its strike. */
+static size_t next_fault(struct plan *plan, uint64_t *ret_seed) {
+	if (plan->at == 0)
+		for (size_t i = 0; i < plan->kinds_n; i++)
+			plan->order[i] = i;
+	size_t left = plan->kinds_n - plan->at;
+	size_t pick = plan->at + rng_below(&plan->rng, (uint32_t)left);
+	size_t kind = plan->order[pick];
+	plan->order[pick] = plan->order[plan->at];
+	plan->at = (plan->at + 1) % plan->kinds_n;
+	*ret_seed = rng_next(&plan->rng);
+	return kind;
+}
+
+static void print_plan(struct plan *plan, uint32_t count) {
+	for (uint32_t i = 0; i < count; i++) {
+		uint64_t seed;
+		size_t kind = next_fault(plan, &seed);
+		printf("%4u %-20s %016llx  %s\n", i + 1, plan->kinds[kind]->name, (unsigned long long)seed,
+		        plan->kinds[kind]->what);
+	}
+}
+
+/* Are locks granted at a decent rate? Waits until they are. */
+static bool flows(struct rig *rig) {
+	int64_t until_ms = test_now_ms() + FLOW_MS;
+	do {
+		uint64_t before = rig_grants(rig);
+		int64_t from_ms = test_now_ms();
+		rig_pass_time(RATE_WINDOW_MS);
+		rig_reap(rig);
+		int64_t ms = test_now_ms() - from_ms;
+		if ((rig_grants(rig) - before) * 1000 >= (uint64_t)(RATE_MIN * ms))
+			return true;
+	} while (test_now_ms() < until_ms);
+	return false;
+}
+
+static void one_fault(struct rig *rig, struct plan *plan, uint32_t number, uint32_t count) {
+	uint64_t seed;
+	size_t kind = next_fault(plan, &seed);
+	struct tally *tally = &plan->tallies[kind];
+	struct strike strike = { .rig = rig, .kind = plan->kinds[kind], .rng = { seed } };
+	bool before = flows(rig);
+	uint64_t failures = rig_failures(rig);
+	int64_t begin_ms = test_now_ms();
+	fault_strike(&strike);
+	int64_t took_ms = test_now_ms() - begin_ms;
+	rig_mark(rig, HISTORY_CALM, 0, 0);
+	bool after = flows(rig);
+	tally->injected++;
+	tally->bit += strike.bite > 0;
+	tally->counted += before && after && strike.bite > 0;
+	driver_say("%4u/%u %-20s %5lld ms, bit %llu%s%s; %llu grants, %llu calls disturbed", number + 1,
+	        count, strike.kind->name, (long long)took_ms, (unsigned long long)strike.bite,
+	        before ? "" : ", no traffic before", after ? "" : ", no traffic after",
+	        (unsigned long long)rig_grants(rig), (unsigned long long)(rig_failures(rig) - failures));
+}
+
+static void print_tally(const struct plan *plan) {
+	printf("%-20s %8s %8s %8s\n", "fault", "injected", "bit", "counted");
+	for (size_t i = 0; i < plan->kinds_n; i++)
+		if (plan->tallies[i].injected)
+			printf("%-20s %8u %8u %8u\n", plan->kinds[i]->name, plan->tallies[i].injected,
+			        plan->tallies[i].bit, plan->tallies[i].counted);
+}
+
+struct totals {
+	uint32_t done;
+	uint64_t commands;
+	struct verdict verdict;
+};
+
+/* 0, or -1: the rig could not be started. */
+static int one_round(const struct options *options, struct plan *plan, uint32_t round, uint32_t count,
+        int64_t until_ms, struct totals *totals) {
+	static struct rig rig;
+	struct rig_shape shape = usual_shape;
+	shape.subject = options->subject;
+	uint64_t violations = totals->verdict.violations;
+	if (rig_start(&rig, &shape, options->seed + round) != 0) {
+		rig_drop(&rig, false);
+		return -1;
+	}
+	for (uint32_t i = 0; i < FAULTS_PER_ROUND && totals->done < count && test_now_ms() < until_ms; i++)
+		one_fault(&rig, plan, totals->done++, count);
+	rig_finish(&rig);
+	for (uint32_t i = 0; i < shape.workers; i++)
+		totals->commands += atomic_load(&rig.board->workers[i].commands);
+	driver_judge(&rig, &totals->verdict);
+	bool keep = options->keep || totals->verdict.violations > violations;
+	if (keep)
+		printf("histories kept in %s; again: --campaign mixed --seed %llu\n", rig.dir,
+		        (unsigned long long)options->seed);
+	rig_drop(&rig, keep);
+	return 0;
+}
+
+int campaign_mixed(const struct options *options) {
+	static struct plan plan;
+	struct totals totals = { 0 };
+	uint32_t count = options->count ? options->count : 500;
+	int64_t until_ms =
+	        options->minutes > 0 ? test_now_ms() + (int64_t)(options->minutes * 60000) : INT64_MAX;
+	plan.kinds_n = fault_list(options->only, plan.kinds);
+	plan.rng = rng_of(options->seed, 0);
+	if (plan.kinds_n == 0) {
+		fprintf(stderr, "no fault is called %s; see --list\n", options->only);
+		return 64;
+	}
+	if (options->plan_only) {
+		print_plan(&plan, count);
+		return 0;
+	}
+	if (options->minutes > 0 && !options->count)
+		count = UINT32_MAX;
+	struct result *result = result_open(options);
+	for (uint32_t round = 0; totals.done < count && test_now_ms() < until_ms; round++)
+		if (one_round(options, &plan, round, count, until_ms, &totals) != 0)
+			return 1;
+	print_tally(&plan);
+	struct tally sum = { 0 };
+	uint32_t kinds = 0;
+	for (size_t i = 0; i < plan.kinds_n; i++) {
+		sum.injected += plan.tallies[i].injected;
+		sum.bit += plan.tallies[i].bit;
+		sum.counted += plan.tallies[i].counted;
+		kinds += plan.tallies[i].counted > 0;
+	}
+	printf("%u faults, %u bit, %u counted, of %u kinds; %llu runs of the command\n", sum.injected,
+	        sum.bit, sum.counted, kinds, (unsigned long long)totals.commands);
+	result_number(result, "injected", sum.injected);
+	result_number(result, "bit", sum.bit);
+	result_number(result, "counted", sum.counted);
+	result_number(result, "kinds", kinds);
+	result_number(result, "commands", totals.commands);
+	result_number(result, "excused_by_wipe", totals.verdict.excused);
+	return result_close(result, &totals.verdict, 0);
+}

@@ -1,0 +1,427 @@
+/* SPDX-License-Identifier: MIT */
+/* Everything that runs: starting it, seeing what it does, ending it. Workers are processes of this one's
+ * own and die with it. All that a rig needs lies in one directory, which is kept when something was found.
+ *
+ * The driver writes a history, too: what it did and when, so that the checker can tell a hold that was
+ * lost with its server from one that was granted twice. */
+#include "driver.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "wait.h"
+
+enum { DRIVER_RECORDS = 200000, START_MS = 10000, END_MS = 15000 };
+
+void rig_pass_time(int64_t ms) {
+	int64_t until_ms = test_now_ms() + ms;
+	while (test_wait_step(until_ms))
+		;
+}
+
+void rig_mark(struct rig *rig, unsigned op, pid_t pid, int64_t begin_ns) {
+	struct history_record form = {
+		.op = (uint8_t)op, .lock = HISTORY_ALL, .token = (uint64_t)pid, .invoke_ns = begin_ns
+	};
+	history_mark(rig->history, &form);
+}
+
+/* ---- Starting -----------------------------------------------------------------------------------*/
+
+static void *map_file(const char *path, size_t size) {
+	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	void *page = MAP_FAILED;
+	if (fd >= 0 && ftruncate(fd, (off_t)size) == 0)
+		page = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (fd >= 0)
+		close(fd);
+	return page == MAP_FAILED ? NULL : page;
+}
+
+/* What is started between these two goes by the rig's clock. */
+static void set_clock(struct rig *rig) {
+	char path[128];
+	snprintf(path, sizeof(path), "%s/clock", rig->dir);
+	setenv("TEST_CLOCK_FILE", path, 1);
+	setenv("LD_PRELOAD", PROOF_FALSE_CLOCK, 1);
+}
+
+static void unset_clock(void) {
+	unsetenv("LD_PRELOAD");
+	unsetenv("TEST_CLOCK_FILE");
+}
+
+int rig_restart_server(struct rig *rig) {
+	set_clock(rig);
+	int r = test_server_restart(&rig->server);
+	unset_clock();
+	return r;
+}
+
+static int start_server(struct rig *rig) {
+	char path[128];
+	snprintf(path, sizeof(path), "%s/clock", rig->dir);
+	rig->clock = map_file(path, sizeof(*rig->clock));
+	if (!rig->clock)
+		return -1;
+	set_clock(rig);
+	int r = test_server_start(&rig->server, NULL);
+	unset_clock();
+	return r;
+}
+
+static uint32_t group_of(const struct rig *rig, uint32_t slot) {
+	return rig->shape.group ? slot / rig->shape.group : 0;
+}
+
+uint32_t rig_locks(const struct rig *rig) {
+	uint32_t each = rig->shape.races ? rig->shape.threads : rig->shape.fast_locks + rig->shape.slow_locks;
+	return (group_of(rig, rig->shape.workers - 1) + 1) * each;
+}
+
+struct arguments {
+	char *argv[40];
+	int argc;
+	char text[20][32];
+	int texts;
+};
+
+static void add(struct arguments *arguments, const char *name, const char *value) {
+	arguments->argv[arguments->argc++] = (char *)(uintptr_t)name;
+	if (value)
+		arguments->argv[arguments->argc++] = (char *)(uintptr_t)value;
+}
+
+static void add_number(struct arguments *arguments, const char *name, uint64_t value) {
+	char *text = arguments->text[arguments->texts++];
+	snprintf(text, sizeof(arguments->text[0]), "%llu", (unsigned long long)value);
+	add(arguments, name, text);
+}
+
+static void list_arguments(struct rig *rig, uint32_t slot, struct arguments *arguments) {
+	const struct rig_shape *shape = &rig->shape;
+	struct rig_worker *worker = &rig->workers[slot];
+	uint32_t each = shape->races ? shape->threads : shape->fast_locks + shape->slow_locks;
+	add(arguments, PROOF_WORKER, NULL);
+	add(arguments, "--url", shape->proxies ? worker->proxy.url : rig->server.url);
+	add(arguments, "--dir", rig->dir);
+	add(arguments, "--subject", shape->subject);
+	add_number(arguments, "--seed", rig->seed + (uint64_t)worker->spawned * 1000003);
+	add_number(arguments, "--slot", slot);
+	add_number(arguments, "--threads", shape->threads);
+	add_number(arguments, "--first-lock", group_of(rig, slot) * each);
+	add_number(arguments, "--fast-locks", shape->fast_locks);
+	add_number(arguments, "--slow-locks", shape->slow_locks);
+	add_number(arguments, "--holding-ms", shape->holding_ms);
+	add_number(arguments, "--command-ms", shape->command_ms);
+	if (shape->races)
+		add_number(arguments, "--races", shape->races);
+	if (shape->commands)
+		add(arguments, "--commands", NULL);
+	if (shape->plain)
+		add(arguments, "--plain", NULL);
+	arguments->argv[arguments->argc] = NULL;
+}
+
+int rig_spawn(struct rig *rig, uint32_t slot) {
+	struct rig_worker *worker = &rig->workers[slot];
+	struct arguments arguments = { .argc = 0 };
+	char alloc_path[128];
+	list_arguments(rig, slot, &arguments);
+	snprintf(alloc_path, sizeof(alloc_path), "%s/alloc-%u", rig->dir, slot);
+	struct board_worker *place = &rig->board->workers[slot];
+	atomic_store(&place->ready, 0);
+	for (int i = 0; i < BOARD_THREADS; i++)
+		atomic_store(&place->threads[i].phase, BOARD_AWAY);
+	if (rig->shape.failing_memory) {
+		setenv("LD_PRELOAD", PROOF_FAULT_ALLOC, 1);
+		setenv("PROOF_ALLOC_FILE", alloc_path, 1);
+	}
+	pid_t parent = getpid();
+	pid_t pid = fork();
+	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (getppid() != parent)
+			_exit(126);
+		execv(PROOF_WORKER, arguments.argv);
+		_exit(127);
+	}
+	unsetenv("LD_PRELOAD");
+	if (pid < 0)
+		return -1;
+	worker->pid = pid;
+	worker->stopped = worker->may_be_dead = false;
+	worker->spawned++;
+	return 0;
+}
+
+static bool all_ready(const struct rig *rig) {
+	for (uint32_t i = 0; i < rig->shape.workers; i++)
+		if (!atomic_load(&rig->board->workers[i].ready))
+			return false;
+	return true;
+}
+
+int rig_start(struct rig *rig, const struct rig_shape *shape, uint64_t seed) {
+	memset(rig, 0, sizeof(*rig));
+	rig->shape = *shape;
+	rig->seed = seed;
+	snprintf(rig->dir, sizeof(rig->dir), "/tmp/sneck-fault-XXXXXX");
+	if (!mkdtemp(rig->dir)) {
+		fprintf(stderr, "mkdtemp: %s\n", strerror(errno));
+		rig->dir[0] = '\0';
+		return -1;
+	}
+	char path[128];
+	snprintf(path, sizeof(path), "%s/driver.history", rig->dir);
+	rig->board = board_create(rig->dir);
+	rig->history = history_create(path, DRIVER_RECORDS);
+	if (!rig->board || !rig->history || start_server(rig) != 0) {
+		fprintf(stderr, "the rig does not start: %s\n", strerror(errno));
+		return -1;
+	}
+	for (uint32_t i = 0; i < shape->workers; i++) {
+		snprintf(path, sizeof(path), "%s/alloc-%u", rig->dir, i);
+		if (shape->failing_memory)
+			rig->workers[i].alloc = map_file(path, sizeof(struct alloc_page));
+		if (shape->proxies)
+			test_proxy_start(&rig->workers[i].proxy, rig->server.socket_path);
+		if (rig_spawn(rig, i) != 0)
+			return -1;
+	}
+	if (!WAIT_UNTIL(all_ready(rig), START_MS)) {
+		fprintf(stderr, "not every worker came up\n");
+		return -1;
+	}
+	return 0;
+}
+
+/* ---- Deaths -------------------------------------------------------------------------------------*/
+
+/* `since_ns`: not before then; 0: seen just now. */
+static void has_ended(struct rig *rig, uint32_t slot, int status, int64_t since_ns) {
+	struct rig_worker *worker = &rig->workers[slot];
+	rig_mark(rig, HISTORY_DEATH, worker->pid, since_ns);
+	bool expected = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL && worker->may_be_dead;
+	bool finished = WIFEXITED(status) && WEXITSTATUS(status) == 0 &&
+	                (atomic_load(&rig->board->stop) || rig->shape.races);
+	if (!expected && !finished) {
+		rig->crashed++;
+		fprintf(stderr, "\nworker %u (process %d) ended: %s %d\n", slot, (int)worker->pid,
+		        WIFSIGNALED(status) ? "signal" : "status",
+		        WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+	}
+	atomic_store(&rig->board->workers[slot].ready, 0);
+	worker->pid = 0;
+}
+
+void rig_reap(struct rig *rig) {
+	for (uint32_t i = 0; i < rig->shape.workers; i++) {
+		int status;
+		if (rig->workers[i].pid > 0 && waitpid(rig->workers[i].pid, &status, WNOHANG) > 0) {
+			has_ended(rig, i, status, 0);
+			if (!atomic_load(&rig->board->stop) && !rig->shape.races)
+				(void)rig_spawn(rig, i);
+		}
+	}
+}
+
+void rig_kill(struct rig *rig, uint32_t slot) {
+	struct rig_worker *worker = &rig->workers[slot];
+	int status = 0;
+	if (worker->pid <= 0)
+		return;
+	worker->may_be_dead = true;
+	int64_t since_ns = history_now();
+	kill(worker->pid, SIGKILL);
+	while (waitpid(worker->pid, &status, 0) < 0 && errno == EINTR)
+		;
+	has_ended(rig, slot, status, since_ns);
+}
+
+void rig_freeze(struct rig *rig, uint32_t slot) {
+	siginfo_t info;
+	kill(rig->workers[slot].pid, SIGSTOP);
+	while (waitid(P_PID, (id_t)rig->workers[slot].pid, &info, WSTOPPED | WEXITED | WNOWAIT) < 0 &&
+	        errno == EINTR)
+		;
+	rig->workers[slot].stopped = true;
+}
+
+void rig_thaw(struct rig *rig, uint32_t slot) {
+	kill(rig->workers[slot].pid, SIGCONT);
+	rig->workers[slot].stopped = false;
+}
+
+/* ---- Ending -------------------------------------------------------------------------------------*/
+
+static bool all_ended(struct rig *rig) {
+	rig_reap(rig);
+	for (uint32_t i = 0; i < rig->shape.workers; i++)
+		if (rig->workers[i].pid > 0)
+			return false;
+	return true;
+}
+
+/* Holders and waiters of this lock whose time is not over. Of those that are dead the server learns when
+ * somebody next comes by, or with the key's end. */
+static uint64_t alive_in(struct rig *rig, uint32_t lock, long long now_ms) {
+	redisReply *reply = test_redis(&rig->server, "ZRANGE sneck:{fault-%d} 0 -1 WITHSCORES", (int)lock);
+	uint64_t n = 0;
+	for (size_t i = 0; reply && reply->type == REDIS_REPLY_ARRAY && i + 1 < reply->elements; i += 2) {
+		char kind = reply->element[i]->str[0];
+		double score = strtod(reply->element[i + 1]->str, NULL);
+		if (kind == 'l')
+			score -= 1e14;
+		if ((kind == 'R' || kind == 'W' || kind == 'l') && score > (double)now_ms)
+			n++;
+	}
+	if (reply)
+		freeReplyObject(reply);
+	return n;
+}
+
+static uint64_t alive(struct rig *rig) {
+	redisReply *now = test_redis(&rig->server, "TIME");
+	if (!now || now->type != REDIS_REPLY_ARRAY)
+		return 1;
+	long long now_ms = strtoll(now->element[0]->str, NULL, 10) * 1000;
+	freeReplyObject(now);
+	uint64_t n = 0;
+	for (uint32_t i = 0; i < rig_locks(rig); i++)
+		n += alive_in(rig, i, now_ms);
+	return n;
+}
+
+/* Keys that would stay for ever. */
+static uint64_t immortal(struct rig *rig) {
+	redisReply *keys = test_redis(&rig->server, "KEYS *");
+	uint64_t n = 0;
+	for (size_t i = 0; keys && i < keys->elements; i++)
+		n += test_redis_int(&rig->server, "PTTL %s", keys->element[i]->str) == -1;
+	if (keys)
+		freeReplyObject(keys);
+	return n;
+}
+
+static void note_left(struct rig *rig, unsigned what, uint64_t how_many) {
+	struct history_record form = {
+		.op = HISTORY_LEFT, .lock = HISTORY_ALL, .detail = (uint8_t)what, .token = how_many
+	};
+	history_mark(rig->history, &form);
+}
+
+void rig_finish(struct rig *rig) {
+	rig_mark(rig, HISTORY_CALM, 0, 0);
+	atomic_store(&rig->board->stop, 1);
+	if (!WAIT_UNTIL(all_ended(rig), END_MS)) {
+		for (uint32_t i = 0; i < rig->shape.workers; i++)
+			if (rig->workers[i].pid > 0) {
+				rig->crashed++;
+				fprintf(stderr, "\nworker %u (process %d) does not end\n", i,
+				        (int)rig->workers[i].pid);
+			}
+	}
+	rig_mark(rig, HISTORY_QUIET, 0, 0);
+	/* Those that were killed are held until their leases end. */
+	(void)WAIT_UNTIL(alive(rig) == 0, 8000);
+	note_left(rig, BOARD_LEFT_KEYS, alive(rig) + immortal(rig));
+}
+
+static int remove_files(const char *dir) {
+	char command[160];
+	snprintf(command, sizeof(command), "rm -rf '%s'", dir);
+	return system(command);
+}
+
+void rig_drop(struct rig *rig, bool keep) {
+	for (uint32_t i = 0; i < rig->shape.workers; i++) {
+		struct rig_worker *worker = &rig->workers[i];
+		if (worker->pid > 0) {
+			kill(worker->pid, SIGKILL);
+			waitpid(worker->pid, NULL, 0);
+		}
+		if (worker->proxy.state)
+			test_proxy_stop(&worker->proxy);
+		if (worker->alloc)
+			munmap(worker->alloc, sizeof(*worker->alloc));
+	}
+	test_server_stop(&rig->server);
+	if (rig->history)
+		history_close(rig->history);
+	board_close(rig->board);
+	if (rig->clock)
+		munmap(rig->clock, sizeof(*rig->clock));
+	if (rig->dir[0] && !keep)
+		(void)remove_files(rig->dir);
+}
+
+/* ---- Seeing -------------------------------------------------------------------------------------*/
+
+uint64_t rig_grants(const struct rig *rig) {
+	uint64_t sum = 0;
+	for (uint32_t i = 0; i < rig->shape.workers; i++)
+		sum += atomic_load(&rig->board->workers[i].grants);
+	return sum;
+}
+
+uint64_t rig_failures(const struct rig *rig) {
+	uint64_t sum = 0;
+	for (uint32_t i = 0; i < rig->shape.workers; i++) {
+		const struct board_worker *place = &rig->board->workers[i];
+		sum += atomic_load(&place->failed) + atomic_load(&place->unknown) +
+		       atomic_load(&place->lost) + atomic_load(&place->slow);
+	}
+	return sum;
+}
+
+static bool suits(struct rig *rig, uint32_t slot, uint32_t thread, enum board_phase phase, int64_t ms) {
+	struct board_thread *place = &rig->board->workers[slot].threads[thread];
+	if (!atomic_load(&rig->board->workers[slot].ready) || rig->workers[slot].stopped ||
+	        atomic_load(&place->phase) != phase)
+		return false;
+	return ms == 0 || phase != BOARD_HOLDING ||
+	       atomic_load(&place->until_ns) - history_now() >= ms * 1000000;
+}
+
+int rig_find(struct rig *rig, struct rng *rng, enum board_phase phase, int64_t ms, uint32_t *ret_lock) {
+	uint32_t total = rig->shape.workers * rig->shape.threads;
+	uint32_t start = rng_below(rng, total);
+	for (uint32_t i = 0; i < total; i++) {
+		uint32_t at = (start + i) % total, slot = at / rig->shape.threads;
+		if (!suits(rig, slot, at % rig->shape.threads, phase, ms))
+			continue;
+		if (ret_lock)
+			*ret_lock =
+			        atomic_load(&rig->board->workers[slot].threads[at % rig->shape.threads].lock);
+		return (int)slot;
+	}
+	return -1;
+}
+
+int rig_find_head_waiter(struct rig *rig, struct rng *rng, uint32_t *ret_lock) {
+	uint32_t lock;
+	int best = rig_find(rig, rng, BOARD_WAITING, 0, &lock);
+	int64_t best_ns = INT64_MAX;
+	for (uint32_t slot = 0; best >= 0 && slot < rig->shape.workers; slot++)
+		for (uint32_t i = 0; i < rig->shape.threads; i++) {
+			struct board_thread *place = &rig->board->workers[slot].threads[i];
+			if (suits(rig, slot, i, BOARD_WAITING, 0) && atomic_load(&place->lock) == lock &&
+			        atomic_load(&place->since_ns) < best_ns) {
+				best_ns = atomic_load(&place->since_ns);
+				best = (int)slot;
+			}
+		}
+	if (best >= 0 && ret_lock)
+		*ret_lock = lock;
+	return best;
+}

@@ -1,0 +1,40 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# The nemesis itself: a seed gives the same plan again and another seed another, there are faults enough,
+# every fault of a run is seen to bite, and a run on libsneck ends well.
+#
+#   check_nemesis.sh SNECK_NEMESIS
+set -eu
+
+nemesis=$1
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+fail() {
+	echo "check_nemesis: $*" >&2
+	exit 1
+}
+
+"$nemesis" --plan --count 200 --seed 11 >"$work/one"
+"$nemesis" --plan --count 200 --seed 11 >"$work/two"
+"$nemesis" --plan --count 200 --seed 12 >"$work/three"
+cmp "$work/one" "$work/two" || fail "the same seed gave another plan"
+! cmp -s "$work/one" "$work/three" || fail "another seed gave the same plan"
+
+kinds=$("$nemesis" --list | wc -l)
+[ "$kinds" -ge 25 ] || fail "only $kinds kinds of faults"
+planned=$(awk '{ print $2 }' "$work/one" | sort -u | wc -l)
+[ "$planned" = "$kinds" ] || fail "the plan has $planned of $kinds kinds"
+
+# One of each group, on a server of its own.
+for kind in reply-lost kill-holder script-flush clock-back; do
+	"$nemesis" --only "$kind" --count 1 --seed 11 >"$work/out" 2>&1 || {
+		cat "$work/out"
+		fail "$kind"
+	}
+	grep -q '^1 faults, 1 bit, 1 counted' "$work/out" || {
+		cat "$work/out"
+		fail "$kind did not bite"
+	}
+done
+echo "$kinds kinds of faults; plans repeat; four of them bit"

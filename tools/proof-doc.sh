@@ -1,0 +1,112 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# The figures of docs/proof.md, from the results that the campaigns have written to docs/proof/*.json.
+#
+#   tools/proof-doc.sh           write them into docs/proof.md, between its two marks
+#   tools/proof-doc.sh --check   exit 1 when they are not what the results say
+#   tools/proof-doc.sh --print   only print them
+#   tools/proof-doc.sh --sum     the sum over the sources that the claims cover
+#
+# A result speaks of the sources that it was made with. When they have changed since, its row says so, and
+# the figure claims nothing about what is there now.
+set -eu
+
+cd "$(dirname "$0")/.."
+document=docs/proof.md
+results=${PROOF_RESULTS:-docs/proof}
+
+# What is tested is the library, its scripts, and the command. Names and contents, in one order everywhere.
+sum_sources() {
+	find src include cli -type f \( -name '*.[ch]' -o -name '*.lua' \) | LC_ALL=C sort | xargs cat | sha256sum | cut -c1-16
+}
+
+# field NAME FILE: the value, without quotes; empty when it is not there.
+field() {
+	sed -nE 's/^ *"'"$1"'": "?([^",]*)"?,?$/\1/p' "$2"
+}
+
+# 2000000 -> 2,000,000
+thousands() {
+	echo "$1" | sed -E ':a; s/^([0-9]+)([0-9]{3})/\1,\2/; ta'
+}
+
+# What n trials without a failure leave possible, with 95 % confidence.
+bound() {
+	awk -v n="$1" 'BEGIN { if (n > 0) printf "%.2g", 3 / n; else print "–" }'
+}
+
+row() { # claim, trials, violations, campaign
+	local_state=current
+	[ "$(field sources "$results/$4.json")" = "$sources" ] || local_state="**stale**: the sources have changed since"
+	if [ "$3" = 0 ]; then
+		limit="< $(bound "$2")"
+	else
+		limit="–"
+	fi
+	echo "| $1 | $(thousands "$2") | $(thousands "$3") | $limit | $(field date "$results/$4.json"), seed \`$(field seed "$results/$4.json")\`, commit \`$(field commit "$results/$4.json")\`; $local_state |"
+}
+
+figures() {
+	sources=$(sum_sources)
+	echo "| claim | trials | violations | rate, if none was seen (3/n) | run |"
+	echo "|---|---:|---:|---|---|"
+	for campaign in mixed kill messages stop cancel silence; do
+		file=$results/$campaign.json
+		if [ ! -e "$file" ]; then
+			echo "| \`$campaign\` | – | – | – | not run yet |"
+			continue
+		fi
+		counted=$(field counted "$file")
+		bad=$(field violations "$file")
+		case $campaign in
+		mixed)
+			row "acquisitions under $(thousands "$counted") faults of $(field kinds "$file") kinds: every invariant of the checker" "$(field acquisitions "$file")" "$bad" mixed
+			row "the same, for each fault that counted ($(thousands "$(field injected "$file")") injected, $(thousands "$(field bit "$file")") bit)" "$counted" "$bad" mixed
+			;;
+		kill) row "kill -9 of a process that holds or waits: no lock is stuck (longest absence of a lock $(thousands "$(field longest_absence_ms "$file")") ms)" "$counted" "$bad" kill ;;
+		messages) row "a message lost, late or answered with an error, at every index of every operation: no double count, no orphan" "$counted" "$bad" messages ;;
+		stop) row "SIGSTOP of a holder beyond its lease: the store that checks tokens takes no stale write (it refused $(thousands "$(field stale_refused "$file")"); a store that does not check took $(thousands "$(field stale_taken "$file")"))" "$counted" "$bad" stop ;;
+		cancel) row "races of cancel against grant ($(thousands "$(field granted "$file")") granted): no hold without an owner" "$counted" "$bad" cancel ;;
+		silence) row "silences of the line to a holder: notice before the end of the lease ($(thousands "$(field notices "$file")") holds)" "$counted" "$bad" silence ;;
+		esac
+	done
+}
+
+begin='<!-- figures: tools/proof-doc.sh -->'
+end='<!-- end of figures -->'
+
+# The document with fresh figures. Whether a row is stale depends on the sources of this moment.
+render() {
+	awk -v begin="$begin" -v end="$end" -v figures="$1" '
+		$0 == begin { print; while ((getline line < figures) > 0) print line; inside = 1; next }
+		$0 == end { inside = 0 }
+		!inside { print }' "$document"
+}
+
+case ${1:-} in
+--sum)
+	sum_sources
+	;;
+--print)
+	figures
+	;;
+--check | "")
+	work=$(mktemp -d)
+	trap 'rm -rf "$work"' EXIT
+	figures >"$work/figures"
+	render "$work/figures" >"$work/document"
+	if [ "${1:-}" = --check ]; then
+		diff "$document" "$work/document" || {
+			echo "docs/proof.md: run tools/proof-doc.sh" >&2
+			exit 1
+		}
+		echo "docs/proof.md: the figures are what the results say"
+	elif ! cmp -s "$document" "$work/document"; then
+		cat "$work/document" >"$document"
+	fi
+	;;
+*)
+	sed -n '3,12p' "$0" >&2
+	exit 64
+	;;
+esac
