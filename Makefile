@@ -5,9 +5,11 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 # Options for ctest, e.g. make test CTEST='-R local'
 CTEST ?=
+# Options and names for tools/mutants, e.g. make mutants MUTANTS=no-tombstone
+MUTANTS ?=
 
 .DEFAULT_GOAL := all
-.PHONY: all test asan tsan install bench fault fault-quick proof proof-doc format check-format layers size ci clean help setup-run setup-dev
+.PHONY: all test asan tsan mutants mutants-quick install bench fault fault-quick proof proof-doc format check-format layers size ci clean help setup-run setup-dev
 
 all: setup-run ## build the library and the command into build/release
 	@tools/build.sh release
@@ -23,6 +25,12 @@ asan: setup-dev ## the tests with AddressSanitizer and UndefinedBehaviorSanitize
 tsan: setup-dev ## the tests with ThreadSanitizer
 	@tools/build.sh tsan
 	@tools/run-tests.sh build/tsan -LE no-tsan $(CTEST)
+
+mutants: setup-dev ## put known defects into a copy, one by one; each must be caught by its test
+	@tools/mutants --json=build/mutants/mutants.json $(MUTANTS)
+
+mutants-quick: setup-dev ## the same with a few, others every day
+	@tools/mutants --quick $(MUTANTS)
 
 install: setup-run ## install below PREFIX (and DESTDIR)
 	@tools/build.sh release

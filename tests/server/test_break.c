@@ -14,60 +14,11 @@
 
 #include <cmocka.h>
 
-#include "locks.h"
+#include "break_rig.h"
 #include "procs.h"
 #include "wait.h"
 
 static struct test_server *const server = &test_the_server;
-
-/* One that says who it is, and so hears of a break at once. */
-static sneck_client *open_as(const char *user) {
-	sneck_client_options options = SNECK_CLIENT_OPTIONS_INIT;
-	options.who_user = user;
-	options.session_host = "web1";
-	sneck_client *client = NULL;
-	sneck_error error = { 0 };
-	assert_result(0, sneck_open(server->url, &options, &client, &error), &error);
-	return client;
-}
-
-static bool listens(const char *session) {
-	redisReply *reply = test_redis(server, "PUBSUB NUMSUB sneck:!%s", session);
-	bool heard = reply->elements == 2 && reply->element[1]->integer == 1;
-	freeReplyObject(reply);
-	return heard;
-}
-
-static void await_listener(sneck_client *client) {
-	assert_true(WAIT_UNTIL(listens(sneck_client_session(client)), 5000));
-}
-
-/* The id of the first party of this kind. */
-static const char *id_of(sneck_client *client, const char *name, int kind, char out[SNECK_ID_MAX]) {
-	sneck_lock_info *info = NULL;
-	sneck_error error;
-	assert_result(0, sneck_inspect(client, name, strlen(name), 0, &info, &error), &error);
-	out[0] = '\0';
-	for (size_t i = 0; i < info->party_n && !out[0]; i++)
-		if (info->parties[i].kind == kind)
-			memcpy(out, info->parties[i].id, SNECK_ID_MAX);
-	sneck_lock_info_free(info);
-	assert_true(out[0]);
-	return out;
-}
-
-static void break_first(sneck_client *client, const char *name, int kind, int64_t grace_ms) {
-	char id[SNECK_ID_MAX];
-	sneck_error error;
-	assert_result(0,
-	        sneck_break(client, name, strlen(name), id_of(client, name, kind, id), "it hangs", grace_ms,
-	                &error),
-	        &error);
-}
-
-static bool is_broken(const sneck_hold *hold) {
-	return sneck_hold_state(hold) == SNECK_BROKEN;
-}
 
 #define BY "bob@web1 (pid "
 #define assert_contains(text, part)                                                        \
@@ -78,24 +29,24 @@ static bool is_broken(const sneck_hold *hold) {
 
 static void assert_told(const char *text) {
 	assert_contains(text, BY);
-	assert_contains(text, ": it hangs");
+	assert_contains(text, ": " RIG_REASON);
 }
 
 static void at_once(void **state) {
 	(void)state;
-	sneck_client *victim = open_as("ann"), *next = test_open(server->url), *bob = open_as("bob");
+	sneck_client *victim = rig_open_as("ann"), *next = test_open(server->url), *bob = rig_open_as("bob");
 	sneck_hold *hold = test_take(victim, "door", SNECK_WRITE, 0);
 	uint64_t token = sneck_hold_token(hold);
 	int fd = sneck_hold_fd(hold);
 	assert_string_equal(sneck_hold_reason(hold), "");
-	await_listener(victim);
+	rig_await_listener(victim);
 	struct test_call call;
 	test_call_start(&call, next, "door", SNECK_WRITE, NULL);
 	assert_true(test_await_members(server, "door", "w", 1, 2000));
 	int64_t start_ms = test_now_ms();
-	break_first(bob, "door", SNECK_PARTY_HOLDER, 0);
+	rig_break_first(bob, "door", SNECK_PARTY_HOLDER, 0);
 	assert_true(test_readable(fd, 2000));
-	assert_true(WAIT_UNTIL(is_broken(hold), 1000));
+	assert_true(WAIT_UNTIL(rig_is_broken(hold), 1000));
 	assert_true(test_now_ms() - start_ms < 1000 + TEST_SLACK_MS); /* not with the next renewal */
 	assert_false(sneck_check(hold, 0));
 	assert_told(sneck_hold_reason(hold));
@@ -127,113 +78,26 @@ static void at_once(void **state) {
 	sneck_close(bob);
 }
 
-/* The lock waits for the program to let go, not just for the library to hear of it. */
-static void grace_ends_with_the_release(void **state) {
-	(void)state;
-	sneck_client *victim = open_as("ann"), *next = test_open(server->url), *bob = open_as("bob");
-	sneck_hold *hold = test_take(victim, "door", SNECK_WRITE, 0);
-	await_listener(victim);
-	struct test_call call;
-	test_call_start(&call, next, "door", SNECK_WRITE, NULL);
-	assert_true(test_await_members(server, "door", "w", 1, 2000));
-	break_first(bob, "door", SNECK_PARTY_HOLDER, 9000);
-	assert_true(WAIT_UNTIL(is_broken(hold), 1000));
-	assert_told(sneck_hold_reason(hold));
-	uint64_t beats = test_stats(next).beats;
-	assert_true(WAIT_UNTIL(test_stats(next).beats >= beats + 2, 5000)); /* time passes */
-	assert_false(atomic_load(&call.done));
-	sneck_lock_info *info = NULL;
-	assert_result(0, sneck_inspect(bob, "door", 4, 0, &info, NULL), NULL);
-	assert_int_equal(info->holder_n, 1); /* still in the way, and seen */
-	assert_string_equal(info->parties[0].session, sneck_client_session(victim));
-	assert_in_range((uint64_t)info->parties[0].lease_left_ms, 1, 9000);
-	sneck_lock_info_free(info);
-	int64_t released_ms = test_now_ms();
-	assert_result(SNECK_EBROKEN, sneck_release(hold), NULL);
-	assert_result(0, test_call_join(&call), &call.error);
-	assert_true(call.end_ms - released_ms < 500 + TEST_SLACK_MS);
-	test_release(call.hold);
-	assert_true(test_is_idle(server, "door"));
-	sneck_close(victim);
-	sneck_close(next);
-	sneck_close(bob);
-}
-
-/* The victim knows how long it has, also when that is cut short. */
-static void the_grace_is_told(void **state) {
-	(void)state;
-	sneck_client *victim = open_as("ann"), *bob = open_as("bob");
-	sneck_hold *hold = test_take(victim, "door", SNECK_WRITE, 0);
-	sneck_event event = { .size = sizeof event };
-	await_listener(victim);
-	assert_true(sneck_hold_left_ms(hold) > 20000);
-	break_first(bob, "door", SNECK_PARTY_HOLDER, 9000);
-	assert_true(WAIT_UNTIL(is_broken(hold), 1000));
-	assert_in_range(sneck_hold_left_ms(hold), 5000, 9000 - 90); /* the margin is off */
-	assert_false(sneck_check(hold, 0));                         /* nothing new is to be begun */
-	assert_true(test_next_event(victim, &event, 1000));
-	assert_int_equal(event.state, SNECK_BROKEN);
-	break_first(bob, "door", SNECK_PARTY_HOLDER, 2000);
-	assert_true(test_next_event(victim, &event, 1000));
-	assert_ptr_equal(event.hold, hold);
-	assert_in_range(sneck_hold_left_ms(hold), 500, 2000);
-	/* Longer it does not get, by whatever message. */
-	char id[SNECK_ID_MAX];
-	const char *counter = strchr(id_of(bob, "door", SNECK_PARTY_HOLDER, id), '.') + 1;
-	test_redis_ok(server, "PUBLISH sneck:!%s %s", sneck_client_session(victim), "b 1 60000");
-	assert_string_equal(counter, "1");
-	break_first(bob, "door", SNECK_PARTY_HOLDER, 0);
-	assert_true(test_next_event(victim, &event, 1000));
-	assert_int_equal(sneck_hold_left_ms(hold), 0);
-	assert_int_equal(sneck_hold_state(hold), SNECK_BROKEN);
-	test_release(test_take(bob, "door", SNECK_WRITE, 0));
-	assert_result(SNECK_EBROKEN, sneck_release(hold), NULL);
-	sneck_close(victim);
-	sneck_close(bob);
-}
-
-/* A victim that does not react costs the grace and no more. */
-static void grace_ends_by_itself(void **state) {
-	(void)state;
-	enum { GRACE = 700 };
-	sneck_client *victim = open_as("ann"), *next = test_open(server->url), *bob = open_as("bob");
-	sneck_hold *hold = test_take(victim, "door", SNECK_WRITE, 0);
-	struct test_call call;
-	test_call_start(&call, next, "door", SNECK_WRITE, NULL);
-	assert_true(test_await_members(server, "door", "w", 1, 2000));
-	int64_t start_ms = test_now_ms();
-	break_first(bob, "door", SNECK_PARTY_HOLDER, GRACE);
-	assert_result(0, test_call_join(&call), &call.error);
-	assert_true(call.end_ms - start_ms >= GRACE - 5);
-	/* The head of the queue beats each second. */
-	assert_true(call.end_ms - start_ms <= GRACE + SNECK_WAITER_BEAT_MS + TEST_SLACK_MS);
-	assert_result(SNECK_EBROKEN, sneck_release(hold), NULL);
-	test_release(call.hold);
-	sneck_close(victim);
-	sneck_close(next);
-	sneck_close(bob);
-}
-
 /* Nobody hears the message: the next renewal, or the release, tells. */
 static void a_lost_message_is_made_up_for(void **state) {
 	(void)state;
-	sneck_client *victim = test_open(server->url), *bob = open_as("bob");
+	sneck_client *victim = test_open(server->url), *bob = rig_open_as("bob");
 	sneck_acquire_options options = test_waiting(0);
 	options.lease_ms = 1500;
 	sneck_hold *hold = test_take_opts(victim, "door", SNECK_WRITE, &options);
-	assert_false(listens(sneck_client_session(victim)));
-	break_first(bob, "door", SNECK_PARTY_HOLDER, 0);
-	assert_true(WAIT_UNTIL(is_broken(hold), 1500 + TEST_SLACK_MS));
+	assert_false(rig_listens(sneck_client_session(victim)));
+	rig_break_first(bob, "door", SNECK_PARTY_HOLDER, 0);
+	assert_true(WAIT_UNTIL(rig_is_broken(hold), 1500 + TEST_SLACK_MS));
 	assert_told(sneck_hold_reason(hold));
 	assert_result(SNECK_EBROKEN, sneck_release(hold), NULL);
 
 	hold = test_take(victim, "window", SNECK_WRITE, 0);
-	break_first(bob, "window", SNECK_PARTY_HOLDER, 60000);
+	rig_break_first(bob, "window", SNECK_PARTY_HOLDER, 60000);
 	assert_result(SNECK_EBROKEN, sneck_release(hold), NULL); /* the first it hears of it */
 	assert_true(test_is_idle(server, "window"));
 
 	hold = test_take(victim, "gate", SNECK_READ, 0);
-	break_first(bob, "gate", SNECK_PARTY_HOLDER, 0);
+	rig_break_first(bob, "gate", SNECK_PARTY_HOLDER, 0);
 	sneck_error error = { 0 };
 	assert_result(SNECK_EBROKEN, sneck_upgrade(hold, NULL, &error), NULL);
 	assert_told(error.text);
@@ -244,18 +108,18 @@ static void a_lost_message_is_made_up_for(void **state) {
 
 static void a_stale_id_breaks_nobody(void **state) {
 	(void)state;
-	sneck_client *a = open_as("ann"), *b = test_open(server->url), *bob = open_as("bob");
+	sneck_client *a = rig_open_as("ann"), *b = test_open(server->url), *bob = rig_open_as("bob");
 	char id[SNECK_ID_MAX], now[SNECK_ID_MAX];
 	sneck_error error = { 0 };
 	sneck_hold *hold = test_take(a, "door", SNECK_WRITE, 0);
-	id_of(bob, "door", SNECK_PARTY_HOLDER, id);
+	rig_id_of(bob, "door", SNECK_PARTY_HOLDER, id);
 	test_release(hold);
 	assert_result(SNECK_ENOTHELD, sneck_break(bob, "door", 4, id, "late", 0, &error), NULL);
 	assert_contains(error.text, "nobody holds it now");
 	hold = test_take(b, "door", SNECK_READ, 0);
 	assert_result(SNECK_ENOTHELD, sneck_break(bob, "door", 4, id, "late", 0, &error), NULL);
 	assert_contains(error.text, sneck_client_session(b));
-	assert_contains(error.text, id_of(bob, "door", SNECK_PARTY_HOLDER, now));
+	assert_contains(error.text, rig_id_of(bob, "door", SNECK_PARTY_HOLDER, now));
 	assert_contains(error.text, id);
 	assert_int_equal(test_members(server, "door", "bm"), 0);
 	assert_result(0, sneck_renew(hold, 0, &error), &error);
@@ -270,16 +134,16 @@ static void a_stale_id_breaks_nobody(void **state) {
 static void a_wait_is_ended(void **state) {
 	(void)state;
 	sneck_client *holder = test_open(server->url), *victim = test_open(server->url);
-	sneck_client *next = test_open(server->url), *bob = open_as("bob");
+	sneck_client *next = test_open(server->url), *bob = rig_open_as("bob");
 	sneck_hold *hold = test_take(holder, "door", SNECK_WRITE, 0);
 	struct test_call call, behind;
 	test_call_start(&call, victim, "door", SNECK_WRITE, NULL);
 	assert_true(test_await_members(server, "door", "w", 1, 2000));
 	test_call_start(&behind, next, "door", SNECK_WRITE, NULL);
 	assert_true(test_await_members(server, "door", "w", 2, 2000));
-	await_listener(victim);
+	rig_await_listener(victim);
 	int64_t start_ms = test_now_ms();
-	break_first(bob, "door", SNECK_PARTY_WAITER, 60000);
+	rig_break_first(bob, "door", SNECK_PARTY_WAITER, 60000);
 	assert_result(SNECK_EBROKEN, test_call_join(&call), NULL);
 	assert_told(call.error.text);
 	assert_true(call.end_ms - start_ms < 500 + TEST_SLACK_MS);
@@ -319,7 +183,7 @@ static void a_wait_is_ended(void **state) {
 static void an_upgrade_is_ended_and_the_read_hold_stays(void **state) {
 	(void)state;
 	sneck_client *victim = test_open(server->url), *other = test_open(server->url);
-	sneck_client *bob = open_as("bob");
+	sneck_client *bob = rig_open_as("bob");
 	sneck_acquire_options own = test_waiting(0);
 	own.owner = 7;
 	sneck_hold *hold = test_take_opts(victim, "door", SNECK_READ, &own);
@@ -328,7 +192,7 @@ static void an_upgrade_is_ended_and_the_read_hold_stays(void **state) {
 	sneck_acquire_options wait = test_waiting(10000);
 	test_call_start_upgrade(&call, hold, &wait);
 	assert_true(test_await_members(server, "door", "u", 1, 2000));
-	break_first(bob, "door", SNECK_PARTY_UPGRADER, 0);
+	rig_break_first(bob, "door", SNECK_PARTY_UPGRADER, 0);
 	assert_result(SNECK_EBROKEN, test_call_join(&call), NULL);
 	assert_told(call.error.text);
 	assert_int_equal(sneck_hold_state(hold), SNECK_HELD);
@@ -347,7 +211,7 @@ static void an_upgrade_is_ended_and_the_read_hold_stays(void **state) {
 /* One reader is broken; the others go on through renewal after renewal, under the same number. */
 static void other_readers_go_on(void **state) {
 	(void)state;
-	sneck_client *victim = open_as("ann"), *others[2], *bob = open_as("bob");
+	sneck_client *victim = rig_open_as("ann"), *others[2], *bob = rig_open_as("bob");
 	sneck_acquire_options options = test_waiting(0);
 	options.lease_ms = 1200;
 	sneck_hold *holds[2];
@@ -358,9 +222,9 @@ static void other_readers_go_on(void **state) {
 	sneck_hold *hold = test_take(victim, "door", SNECK_READ, 0);
 	uint64_t token = sneck_hold_token(hold);
 	assert_int_equal(token, sneck_hold_token(holds[0]));
-	await_listener(victim);
-	break_first(bob, "door", SNECK_PARTY_HOLDER, 0); /* the longest lease stands first */
-	assert_true(WAIT_UNTIL(is_broken(hold), 1000));
+	rig_await_listener(victim);
+	rig_break_first(bob, "door", SNECK_PARTY_HOLDER, 0); /* the longest lease stands first */
+	assert_true(WAIT_UNTIL(rig_is_broken(hold), 1000));
 	for (int i = 0; i < 2; i++) {
 		uint64_t renewals = test_stats(others[i]).renewals;
 		assert_true(WAIT_UNTIL(test_stats(others[i]).renewals >= renewals + 3, 4000));
@@ -381,16 +245,16 @@ static void other_readers_go_on(void **state) {
 /* Two holds of one session are one on the server: both are broken, and the last release is the answer. */
 static void holds_that_share_are_broken_together(void **state) {
 	(void)state;
-	sneck_client *victim = open_as("ann"), *bob = open_as("bob");
+	sneck_client *victim = rig_open_as("ann"), *bob = rig_open_as("bob");
 	sneck_acquire_options own = test_waiting(0);
 	own.owner = 1;
 	sneck_hold *first = test_take_opts(victim, "door", SNECK_READ, &own);
 	own.owner = 2;
 	sneck_hold *second = test_take_opts(victim, "door", SNECK_READ, &own);
 	sneck_hold *elsewhere = test_take(victim, "window", SNECK_READ, 0);
-	await_listener(victim);
-	break_first(bob, "door", SNECK_PARTY_HOLDER, 20000);
-	assert_true(WAIT_UNTIL(is_broken(first) && is_broken(second), 1000));
+	rig_await_listener(victim);
+	rig_break_first(bob, "door", SNECK_PARTY_HOLDER, 20000);
+	assert_true(WAIT_UNTIL(rig_is_broken(first) && rig_is_broken(second), 1000));
 	assert_told(sneck_hold_reason(first));
 	assert_told(sneck_hold_reason(second));
 	assert_int_equal(sneck_hold_state(elsewhere), SNECK_HELD);
@@ -407,14 +271,14 @@ static void holds_that_share_are_broken_together(void **state) {
 /* A fixed lease has no renewals: the message makes it ask. And a session may break what is its own. */
 static void a_fixed_lease_is_told_too(void **state) {
 	(void)state;
-	sneck_client *client = open_as("bob");
+	sneck_client *client = rig_open_as("bob");
 	sneck_acquire_options options = test_waiting(0);
 	options.fixed = 1;
 	options.lease_ms = 60000;
 	sneck_hold *hold = test_take_opts(client, "door", SNECK_WRITE, &options);
-	await_listener(client);
-	break_first(client, "door", SNECK_PARTY_HOLDER, 0);
-	assert_true(WAIT_UNTIL(is_broken(hold), 1000));
+	rig_await_listener(client);
+	rig_break_first(client, "door", SNECK_PARTY_HOLDER, 0);
+	assert_true(WAIT_UNTIL(rig_is_broken(hold), 1000));
 	assert_told(sneck_hold_reason(hold));
 	assert_result(SNECK_EBROKEN, sneck_release(hold), NULL);
 	assert_true(test_is_idle(server, "door"));
@@ -442,16 +306,16 @@ static int be_victim(const char *url) {
 
 static void a_victim_in_another_process(void **state) {
 	(void)state;
-	sneck_client *bob = open_as("bob"), *next = test_open(server->url);
+	sneck_client *bob = rig_open_as("bob"), *next = test_open(server->url);
 	struct test_proc proc;
 	char line[512];
 	test_proc_start(&proc, (const char *const[]){ "victim", server->url, NULL });
 	assert_true(test_proc_line(&proc, line, sizeof line, 5000));
-	assert_true(WAIT_UNTIL(listens(line), 5000));
+	assert_true(WAIT_UNTIL(rig_listens(line), 5000));
 	struct test_call call;
 	test_call_start(&call, next, "door", SNECK_WRITE, NULL);
 	assert_true(test_await_members(server, "door", "w", 1, 2000));
-	break_first(bob, "door", SNECK_PARTY_HOLDER, 20000);
+	rig_break_first(bob, "door", SNECK_PARTY_HOLDER, 20000);
 	assert_true(test_proc_line(&proc, line, sizeof line, 5000));
 	assert_told(line);
 	assert_result(0, test_call_join(&call), &call.error); /* long before the grace is over */
@@ -464,14 +328,14 @@ static void a_victim_in_another_process(void **state) {
 /* A victim that is stopped cannot answer: the lock passes on, and what it still sends is refused. */
 static void a_stopped_victim(void **state) {
 	(void)state;
-	sneck_client *bob = open_as("bob");
+	sneck_client *bob = rig_open_as("bob");
 	struct test_proc proc;
 	char line[512];
 	test_proc_start(&proc, (const char *const[]){ "victim", server->url, NULL });
 	assert_true(test_proc_line(&proc, line, sizeof line, 5000));
-	assert_true(WAIT_UNTIL(listens(line), 5000));
+	assert_true(WAIT_UNTIL(rig_listens(line), 5000));
 	test_proc_signal(&proc, SIGSTOP);
-	break_first(bob, "door", SNECK_PARTY_HOLDER, 0);
+	rig_break_first(bob, "door", SNECK_PARTY_HOLDER, 0);
 	sneck_hold *hold = test_take(bob, "door", SNECK_WRITE, 0);
 	test_proc_signal(&proc, SIGCONT);
 	assert_true(test_proc_line(&proc, line, sizeof line, 15000));
@@ -491,7 +355,7 @@ static void reasons_are_cut_and_kept_as_they_are(void **state) {
 	why[599] = '\0';
 	sneck_error error = { 0 };
 	sneck_hold *hold = test_take(victim, "door", SNECK_READ, 0);
-	id_of(bob, "door", SNECK_PARTY_HOLDER, id);
+	rig_id_of(bob, "door", SNECK_PARTY_HOLDER, id);
 	assert_result(0, sneck_break(bob, "door", 4, id, why, 0, &error), &error);
 	assert_result(SNECK_EBROKEN, sneck_renew(hold, 0, &error), NULL);
 	assert_null(strpbrk(error.text, "\x1b\n"));                /* what we show is safe to show */
@@ -501,7 +365,7 @@ static void reasons_are_cut_and_kept_as_they_are(void **state) {
 	assert_result(SNECK_EBROKEN, sneck_release(hold), NULL);
 
 	hold = test_take(victim, "door", SNECK_READ, 0);
-	id_of(bob, "door", SNECK_PARTY_HOLDER, id);
+	rig_id_of(bob, "door", SNECK_PARTY_HOLDER, id);
 	assert_result(0, sneck_break(bob, "door", 4, id, NULL, 0, &error), &error);
 	assert_result(SNECK_EBROKEN, sneck_renew(hold, 0, &error), NULL);
 	assert_string_equal(sneck_hold_reason(hold), sneck_client_session(bob));
@@ -542,7 +406,8 @@ static void arguments_are_checked(void **state) {
 static void the_queue_moves_on(void **state) {
 	(void)state;
 	enum { DEAD = 300 };
-	sneck_client *victim = test_open(server->url), *next = test_open(server->url), *bob = open_as("bob");
+	sneck_client *victim = test_open(server->url), *next = test_open(server->url),
+	             *bob = rig_open_as("bob");
 	sneck_hold *hold = test_take(victim, "door", SNECK_WRITE, 0);
 	struct test_call call;
 	test_call_start(&call, next, "door", SNECK_WRITE, NULL);
@@ -573,7 +438,7 @@ static void no_answer_is_unknown(void **state) {
 	sneck_client *victim = test_open(server->url), *bob = test_open_command_ms(server->url, 300);
 	sneck_hold *hold = test_take(victim, "door", SNECK_WRITE, 0);
 	char id[SNECK_ID_MAX];
-	id_of(bob, "door", SNECK_PARTY_HOLDER, id);
+	rig_id_of(bob, "door", SNECK_PARTY_HOLDER, id);
 	test_server_stopcont(server, true);
 	sneck_error error = { 0 };
 	int r = sneck_break(bob, "door", 4, id, NULL, 0, &error);
@@ -592,9 +457,6 @@ int main(int argc, char **argv) {
 		return be_victim(argv[2]);
 	const struct CMUnitTest tests[] = {
 		TEST(at_once),
-		TEST(grace_ends_with_the_release),
-		TEST(the_grace_is_told),
-		TEST(grace_ends_by_itself),
 		TEST(a_lost_message_is_made_up_for),
 		TEST(a_stale_id_breaks_nobody),
 		TEST(a_wait_is_ended),
