@@ -16,6 +16,7 @@ struct topic {
 	struct map_node by_channel;
 	struct list node;
 	unsigned listeners;
+	bool missed; /* something came while nobody listened: it may have been for one who is about to */
 	bool unsent; /* in topics->unsent */
 	size_t channel_len, subject_len;
 	char bytes[]; /* the channel, then the subject */
@@ -83,9 +84,16 @@ int snecki_topics_add(struct topics *topics, const char *channel, size_t channel
 	} else if (topic->listeners == 0 && !topic->unsent) {
 		snecki_list_remove(&topic->node);
 		topics->idle_n--;
+		if (topic->missed) { /* the server's second confirmation makes whoever listens look */
+			topic->unsent = true;
+			snecki_list_append(&topics->unsent, &topic->node);
+			*ret_changed = true;
+		}
 	}
-	if (topic)
+	if (topic) {
+		topic->missed = false;
 		topic->listeners++;
+	}
 	pthread_mutex_unlock(&topics->mutex);
 	return topic ? 0 : SNECK_ENOMEM;
 }
@@ -116,7 +124,9 @@ bool snecki_topics_find(
 
 	*ret = (struct topic_subject){ .bytes = BUF_INIT };
 	pthread_mutex_lock(&topics->mutex);
-	const struct topic *topic = find(topics, channel, channel_len);
+	struct topic *topic = find(topics, channel, channel_len);
+	if (topic)
+		topic->missed = topic->listeners == 0;
 	if (topic && topic->listeners) {
 		snecki_buf_add(&ret->bytes, topic->bytes + topic->channel_len, topic->subject_len);
 		ret->data = ret->bytes.data;
