@@ -57,6 +57,10 @@ static int check_break(sneck_client *client, const char *id, int64_t grace_ms, s
 	if (grace_ms < 0 || grace_ms > SNECK_LEASE_MAX_MS)
 		return snecki_err(reterr, SNECK_EINVAL, "grace_ms is %lld; use 0 (at once) to %d",
 		        (long long)grace_ms, SNECK_LEASE_MAX_MS);
+	if (grace_ms > 0 && client->dialect->traits.polls)
+		return snecki_err(reterr, SNECK_ENOTSUP,
+		        "%s has no place for a grace: grace_ms 0 (sneck break --now) ends it at once",
+		        client->dialect->name);
 	return 0;
 }
 

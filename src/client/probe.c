@@ -184,6 +184,8 @@ static int ask_time(sneck_client *client, sneck_probe_info *ret, sneck_error *re
 static int ask_rights(sneck_client *client, sneck_probe_info *ret, sneck_error *reterr) {
 	int r = 0;
 
+	if (!client->dialect->encode_rights) /* then it is not known */
+		return 0;
 	for (int i = 0; r == 0 && !ret->rights_known && i < 2; i++) {
 		struct asks *asks = snecki_asks_new(client, 1);
 		if (!asks)

@@ -6,7 +6,8 @@
 
 #include "base/err.h"
 
-static const struct dialect *const dialects[] = { &snecki_native };
+static const struct dialect *const dialects[] = { &snecki_native, &snecki_redisson_lock,
+	&snecki_redisson_rwlock, &snecki_redisson_fenced };
 
 enum { DIALECTS = sizeof dialects / sizeof dialects[0] };
 
