@@ -175,16 +175,14 @@ int sneck_adopt(sneck_client *client, const void *name, size_t name_len, const c
 		        !client ? "client"
 		        : !id   ? "id"
 		                : "ret_hold");
-	if ((r = snecki_check_detached(client, id, reterr)) < 0 ||
-	        (r = snecki_check_name(client, name, name_len, reterr)) < 0 ||
-	        (r = snecki_load_acquire(client, options, &args, reterr)) < 0)
+	sneck_mode mode = id[0] == 'R' ? SNECK_READ : SNECK_WRITE;
+	if ((r = snecki_check_acquire(client, name, name_len, mode, options, &args, reterr)) < 0 ||
+	        (r = snecki_check_detached(args.dialect, id, reterr)) < 0)
 		return r;
 	/* It is there or not: only the server's word is waited for. */
 	args.options.wait_ms = 0;
 	args.deadline_ns = snecki_after_ms(snecki_now_ns(), client->command_ms);
 	args.answer_deadline_ns = args.deadline_ns;
 	r = snecki_client_enter(client, args.answer_deadline_ns, reterr);
-	return r < 0 ? r
-	             : acquire(client, name, name_len, id[0] == 'W' ? SNECK_WRITE : SNECK_READ, id, &args,
-	                       ret_hold, reterr);
+	return r < 0 ? r : acquire(client, name, name_len, mode, id, &args, ret_hold, reterr);
 }

@@ -16,7 +16,7 @@ struct acquire_args {
 int snecki_check_name(const sneck_client *client, const void *name, size_t name_len, sneck_error *reterr);
 int snecki_check_lease(int64_t lease_ms, bool fixed, sneck_error *reterr);
 /* SNECK_EINVAL: no id of a hold. SNECK_ENOTOWNER: a program has the hold. */
-int snecki_check_detached(const sneck_client *client, const char *id, sneck_error *reterr);
+int snecki_check_detached(const struct dialect *dialect, const char *id, sneck_error *reterr);
 int snecki_load_acquire(const sneck_client *client, const sneck_acquire_options *options,
         struct acquire_args *ret, sneck_error *reterr);
 /* The same, and the name and the mode. */

@@ -49,17 +49,16 @@ int snecki_check_lease(int64_t lease_ms, bool fixed, sneck_error *reterr) {
 	        (long long)lease_ms, fixed ? "fixed" : "renewed", (long long)least, SNECK_LEASE_MAX_MS);
 }
 
-int snecki_check_detached(const sneck_client *client, const char *id, sneck_error *reterr) {
+int snecki_check_detached(const struct dialect *dialect, const char *id, sneck_error *reterr) {
 	char session[LOCK_HOLDER_MAX];
 	uint64_t attempt;
 
-	if (!client->dialect->read_id)
-		return snecki_err(
-		        reterr, SNECK_ENOTSUP, "%s locks cannot be detached", client->dialect->name);
-	if (strnlen(id, LOCK_ID_MAX) >= LOCK_ID_MAX || !client->dialect->check_id(id))
+	if (!dialect->read_id)
+		return snecki_err(reterr, SNECK_ENOTSUP, "%s locks cannot be detached", dialect->name);
+	if (strnlen(id, LOCK_ID_MAX) >= LOCK_ID_MAX || !dialect->check_id(id))
 		return snecki_err(
 		        reterr, SNECK_EINVAL, "this is not an id of a hold; sneck_detach makes them");
-	client->dialect->read_id(id, session, &attempt);
+	dialect->read_id(id, session, &attempt);
 	if (!(attempt & LOCK_DETACHED))
 		return snecki_err(reterr, SNECK_ENOTOWNER,
 		        "%s is not detached: the program that has it keeps it alive, and it alone may end "

@@ -13,7 +13,7 @@ static int enter(
 	if (!client || !id)
 		return snecki_err(reterr, SNECK_EINVAL, "%s is NULL", client ? "id" : "client");
 	if ((r = snecki_check_name(client, name, name_len, reterr)) < 0 ||
-	        (r = snecki_check_detached(client, id, reterr)) < 0)
+	        (r = snecki_check_detached(client->dialect, id, reterr)) < 0)
 		return r;
 	return snecki_client_enter(client, snecki_after_ms(snecki_now_ns(), client->command_ms), reterr);
 }

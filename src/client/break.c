@@ -75,6 +75,7 @@ void snecki_hold_broken(sneck_client *client, sneck_hold *hold) {
 	hold->reason = client->answer_text ? strdup(client->answer_text) : NULL;
 	if (!op || !broken_name(op, &hold->broken_attempt, &hold->broken_mode))
 		hold->broken_attempt = 0;
+	hold->broken_dialect = client->answer_dialect;
 	hold->grace_until_ns = client->answer_kept_ns;
 	if (hold->lock.fixed_until_ns < hold->grace_until_ns)
 		hold->grace_until_ns = hold->lock.fixed_until_ns;
@@ -101,13 +102,15 @@ bool snecki_farewell_take(sneck_hold *hold, struct farewell *ret) {
 	ret->op = (struct lock_op){
 		.kind = OP_RELEASE, .mode = hold->broken_mode, .attempt = hold->broken_attempt
 	};
+	ret->dialect = hold->broken_dialect;
 	ret->name_len = hold->name_len;
 	memcpy(ret->name, hold->name, hold->name_len);
 	return true;
 }
 
 void snecki_farewell_say(sneck_client *client, const struct farewell *farewell, int64_t deadline_ns) {
-	const struct once_op once = { .session = &client->session,
+	const struct once_op once = { .dialect = farewell->dialect,
+		.session = &client->session,
 		.op = farewell->op,
 		.name = farewell->name,
 		.name_len = farewell->name_len };
@@ -167,6 +170,6 @@ int snecki_break(sneck_client *client, const void *name, size_t name_len, const 
 	r = client->dialect->decode_break(&client->session, snecki_asks_reply(asks, 0), &more, reterr);
 	snecki_asks_free(asks);
 	if (more)
-		snecki_once_advance(client, name, name_len);
+		snecki_once_advance(client, client->dialect, name, name_len);
 	return r == SNECK_ENOTHELD ? snecki_once_gone(client, name, name_len, id, r, reterr) : r;
 }

@@ -20,6 +20,7 @@ void snecki_hold_broken(sneck_client *client, sneck_hold *hold);
 
 /* The program lets go of a broken hold: what was left of its grace is over. */
 struct farewell {
+	const struct dialect *dialect;
 	struct lock_op op;
 	size_t name_len;
 	char name[SNECK_NAME_MAX];

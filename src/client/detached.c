@@ -85,7 +85,9 @@ static int ask(sneck_client *client, const void *name, size_t name_len, const ch
 	client->dialect->read_id(id, maker, &op.attempt);
 	session.id = maker;
 	op.mode = id[0];
-	const struct once_op once = { .session = &session, .op = op, .name = name, .name_len = name_len };
+	const struct once_op once = {
+		.dialect = client->dialect, .session = &session, .op = op, .name = name, .name_len = name_len
+	};
 	int r = snecki_once_op(client, &once, deadline_ns, ret, &detail);
 	if (r < 0) {
 		if (reterr)

@@ -38,7 +38,8 @@ int snecki_once_script(sneck_client *client, once_encode_fn encode, const void *
 
 static int encode_op(sneck_client *client, const void *what, bool full_text, struct buf *out) {
 	const struct once_op *once = what;
-	return client->dialect->encode(once->session, &once->op, once->name, once->name_len, full_text, out);
+	(void)client;
+	return once->dialect->encode(once->session, &once->op, once->name, once->name_len, full_text, out);
 }
 
 /* One call, and what it said. */
@@ -49,7 +50,7 @@ static int call(sneck_client *client, const struct once_op *once, int64_t deadli
 
 	if (r < 0)
 		return r;
-	client->dialect->decode(once->session, &once->op, snecki_asks_reply(asks, 0), ret, reterr);
+	once->dialect->decode(once->session, &once->op, snecki_asks_reply(asks, 0), ret, reterr);
 	snecki_asks_free(asks);
 	if (ret->status == LOCK_FAILED)
 		return ret->code; /* the text is the server's */
@@ -65,14 +66,17 @@ int snecki_once_op(sneck_client *client, const struct once_op *once, int64_t dea
 	int r = call(client, once, deadline_ns, ret, reterr);
 
 	if (r == 0 && ret->more)
-		snecki_once_advance(client, once->name, once->name_len);
+		snecki_once_advance(client, once->dialect, once->name, once->name_len);
 	return r;
 }
 
-void snecki_once_advance(sneck_client *client, const void *name, size_t name_len) {
-	const struct once_op advance = {
-		.session = &client->session, .op = { .kind = OP_ADVANCE }, .name = name, .name_len = name_len
-	};
+void snecki_once_advance(
+        sneck_client *client, const struct dialect *dialect, const void *name, size_t name_len) {
+	const struct once_op advance = { .dialect = dialect,
+		.session = &client->session,
+		.op = { .kind = OP_ADVANCE },
+		.name = name,
+		.name_len = name_len };
 	struct lock_outcome outcome = { .more = true };
 
 	for (int i = 0; outcome.more && i < ADVANCES_MAX; i++) {

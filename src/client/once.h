@@ -16,6 +16,7 @@ int snecki_once_script(sneck_client *client, once_encode_fn encode, const void *
         struct asks **ret_asks, sneck_error *reterr);
 
 struct once_op {
+	const struct dialect *dialect;         /* the lock's */
 	const struct dialect_session *session; /* in whose name */
 	struct lock_op op;
 	const void *name;
@@ -27,7 +28,8 @@ int snecki_once_op(sneck_client *client, const struct once_op *once, int64_t dea
         struct lock_outcome *ret, sneck_error *reterr);
 
 /* The last answer said `more`. */
-void snecki_once_advance(sneck_client *client, const void *name, size_t name_len);
+void snecki_once_advance(
+        sneck_client *client, const struct dialect *dialect, const void *name, size_t name_len);
 
 /* `id` is not there: say who holds the lock. Returns `code`. */
 int snecki_once_gone(sneck_client *client, const void *name, size_t name_len, const char *id, int code,
