@@ -5,9 +5,10 @@
 #include <string.h>
 
 #include "base/err.h"
+#include "dialect/counted/counted.h"
 
 static const struct dialect *const dialects[] = { &snecki_native, &snecki_redisson_lock,
-	&snecki_redisson_rwlock, &snecki_redisson_fenced };
+	&snecki_redisson_rwlock, &snecki_redisson_fenced, &snecki_counted };
 
 enum { DIALECTS = sizeof dialects / sizeof dialects[0] };
 

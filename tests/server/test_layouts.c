@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: MIT */
+/* Layouts of other programs through the public interface: what is true of all of them. What is on the
+ * server is told by each layout's own tests. */
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "actor.h"
+#include "locks.h"
+#include "wait.h"
+
+enum { VISITORS = 4, VISITS = TEST_SANITIZED ? 30 : 120, ROUNDS = 5, WAKE_MS = 100 };
+
+static struct test_server *const server = &test_the_server;
+
+static const char *url_of(void **state) {
+	static char url[192];
+	snprintf(url, sizeof url, "%s?dialect=%s", server->url, (const char *)*state);
+	return url;
+}
+
+static sneck_client *open_layout(void **state) {
+	return test_open(url_of(state));
+}
+
+static bool nothing_left(void) {
+	return test_redis_int(server, "EXISTS door") == 0;
+}
+
+/* ---- Who excludes whom ------------------------------------------------------------------------*/
+
+static void readers_share_and_writers_do_not(void **state) {
+	sneck_client *a = open_layout(state), *b = open_layout(state);
+	sneck_hold *one = test_take(a, "door", SNECK_READ, 0), *two = test_take(b, "door", SNECK_READ, 0);
+	sneck_client *c = open_layout(state);
+	assert_result(SNECK_EBUSY, test_probe(c, "door", SNECK_WRITE), NULL);
+	sneck_close(c);
+	test_release(one);
+	test_release(two);
+	one = test_take(a, "door", SNECK_WRITE, 1000);
+	assert_result(SNECK_EBUSY, test_probe(b, "door", SNECK_WRITE), NULL);
+	assert_result(SNECK_EBUSY, test_probe(b, "door", SNECK_READ), NULL);
+	test_release(one);
+	assert_true(nothing_left());
+	sneck_close(a);
+	sneck_close(b);
+}
+
+struct room {
+	const char *url;
+	atomic_int readers, writers, violations, most_readers;
+	long count; /* guarded by the lock alone */
+};
+
+struct visitor {
+	struct room *room;
+	unsigned seed;
+	long writes;
+	int failed;
+	pthread_t thread;
+};
+
+static void visit(struct visitor *visitor, sneck_mode mode) {
+	struct room *room = visitor->room;
+
+	if (mode == SNECK_WRITE) {
+		if (atomic_fetch_add(&room->writers, 1) != 0 || atomic_load(&room->readers) != 0)
+			atomic_fetch_add(&room->violations, 1);
+		room->count++;
+		visitor->writes++;
+		atomic_fetch_sub(&room->writers, 1);
+		return;
+	}
+	int now = atomic_fetch_add(&room->readers, 1) + 1;
+	if (atomic_load(&room->writers) != 0)
+		atomic_fetch_add(&room->violations, 1);
+	if (now > atomic_load(&room->most_readers))
+		atomic_store(&room->most_readers, now);
+	(void)WAIT_UNTIL(atomic_load(&room->readers) > 1, 1);
+	atomic_fetch_sub(&room->readers, 1);
+}
+
+static void *run_visitor(void *arg) {
+	struct visitor *visitor = arg;
+	sneck_client *client = NULL;
+	sneck_acquire_options options = test_waiting(60000);
+
+	if (sneck_open(visitor->room->url, NULL, &client, NULL) != 0) {
+		visitor->failed = 1;
+		return NULL;
+	}
+	for (int i = 0; i < VISITS && !visitor->failed; i++) {
+		sneck_mode mode = rand_r(&visitor->seed) % 2 ? SNECK_WRITE : SNECK_READ;
+		sneck_hold *hold = NULL;
+		visitor->failed = sneck_acquire(client, "door", mode, &options, &hold, NULL);
+		if (visitor->failed)
+			break;
+		visit(visitor, mode);
+		visitor->failed = sneck_release(hold);
+	}
+	sneck_close(client);
+	return NULL;
+}
+
+static void sessions_exclude_each_other(void **state) {
+	struct room room = { .url = url_of(state) };
+	struct visitor visitors[VISITORS];
+	long writes = 0;
+
+	for (unsigned i = 0; i < VISITORS; i++) {
+		visitors[i] = (struct visitor){ .room = &room, .seed = i + 1 };
+		assert_int_equal(pthread_create(&visitors[i].thread, NULL, run_visitor, &visitors[i]), 0);
+	}
+	for (unsigned i = 0; i < VISITORS; i++) {
+		pthread_join(visitors[i].thread, NULL);
+		assert_result(0, visitors[i].failed, NULL);
+		writes += visitors[i].writes;
+	}
+	assert_int_equal(atomic_load(&room.violations), 0);
+	assert_int_equal(room.count, writes);
+	assert_true(atomic_load(&room.most_readers) > 1);
+	assert_true(nothing_left());
+}
+
+/* ---- Waiting ----------------------------------------------------------------------------------*/
+
+/* By then the pauses between questions are long: what wakes it is the message. */
+static bool asks_seldom(sneck_client *client) {
+	uint64_t beats = test_stats(client).beats;
+
+	(void)WAIT_UNTIL(test_stats(client).beats != beats, 400);
+	beats = test_stats(client).beats;
+	int64_t since_ms = test_now_ms();
+	(void)WAIT_UNTIL(test_stats(client).beats != beats, 400);
+	return test_now_ms() - since_ms >= 150;
+}
+
+static void a_release_wakes_at_once(void **state) {
+	sneck_client *a = open_layout(state), *b = open_layout(state);
+	int prompt = 0;
+
+	for (int i = 0; i < ROUNDS; i++) {
+		struct test_call call;
+		sneck_hold *hold = test_take(a, "door", SNECK_WRITE, 1000);
+		test_call_start(&call, b, "door", i % 2 ? SNECK_READ : SNECK_WRITE, NULL);
+		assert_true(WAIT_UNTIL(asks_seldom(b), 5000));
+		int64_t released_ms = test_now_ms();
+		test_release(hold);
+		assert_result(0, test_call_join(&call), &call.error);
+		prompt += call.end_ms - released_ms < WAKE_MS / 2;
+		test_release(call.hold);
+	}
+	assert_true(prompt >= ROUNDS - 1); /* one may have found the machine busy */
+	sneck_close(a);
+	sneck_close(b);
+}
+
+/* Somebody whose release nobody hears of: it is found by asking. */
+static void without_messages_it_is_found_by_asking(void **state) {
+	sneck_client *client = open_layout(state);
+	sneck_client *other = open_layout(state);
+	struct test_call call;
+	sneck_hold *hold = test_take(other, "door", SNECK_WRITE, 1000);
+
+	test_call_start(&call, client, "door", SNECK_WRITE, NULL);
+	assert_true(WAIT_UNTIL(test_stats(client).beats > 3, 5000));
+	test_redis_ok(server, "DEL door");
+	int64_t deleted_ms = test_now_ms();
+	assert_result(0, test_call_join(&call), &call.error);
+	assert_true(call.end_ms - deleted_ms < 1100 + TEST_SLACK_MS);
+	test_release(call.hold);
+	(void)sneck_release(hold);
+	sneck_close(client);
+	sneck_close(other);
+}
+
+static void who_gives_up_leaves_nothing(void **state) {
+	sneck_client *a = open_layout(state), *b = open_layout(state);
+	sneck_hold *hold = test_take(a, "door", SNECK_READ, 0), *other = NULL;
+	sneck_acquire_options options = test_waiting(200);
+
+	assert_result(SNECK_ETIMEDOUT, sneck_acquire(b, "door", SNECK_WRITE, &options, &other, NULL), NULL);
+	assert_true(WAIT_UNTIL(test_redis_int(server, "DBSIZE") <= 2, 2000)); /* the hash, and a timeout */
+	assert_result(0, test_probe(b, "door", SNECK_READ), NULL);
+	test_release(hold);
+	assert_true(nothing_left());
+	sneck_close(a);
+	sneck_close(b);
+}
+
+/* ---- What ends a hold -------------------------------------------------------------------------*/
+
+static void a_renewed_hold_outlives_its_lease(void **state) {
+	sneck_client *a = open_layout(state), *b = open_layout(state);
+	sneck_acquire_options options = test_waiting(0);
+	options.lease_ms = 600;
+	sneck_hold *write = test_take_opts(a, "door", SNECK_WRITE, &options);
+	sneck_hold *read = test_take_opts(a, "hall", SNECK_READ, &options);
+	uint64_t renewals = test_stats(a).renewals;
+
+	assert_true(WAIT_UNTIL(test_stats(a).renewals >= renewals + 14, 10000)); /* beyond two leases */
+	assert_true(sneck_check(write, 1) && sneck_check(read, 1));
+	assert_result(SNECK_EBUSY, test_probe(b, "door", SNECK_READ), NULL);
+	assert_result(SNECK_EBUSY, test_probe(b, "hall", SNECK_WRITE), NULL);
+	test_release(write);
+	test_release(read);
+	sneck_close(a);
+	sneck_close(b);
+}
+
+static void what_is_gone_from_the_server_is_lost(void **state) {
+	sneck_client *client = open_layout(state);
+	sneck_acquire_options options = test_waiting(0);
+	options.lease_ms = 900;
+	sneck_hold *write = test_take_opts(client, "door", SNECK_WRITE, &options);
+	sneck_hold *read = test_take_opts(client, "hall", SNECK_READ, &options);
+
+	test_redis_ok(server, "FLUSHALL");
+	assert_true(WAIT_UNTIL(sneck_hold_state(write) == SNECK_LOST, 2000));
+	assert_true(WAIT_UNTIL(sneck_hold_state(read) == SNECK_LOST, 2000));
+	assert_false(sneck_check(write, 0));
+	assert_result(SNECK_ELOST, sneck_release(write), NULL);
+	assert_result(SNECK_ELOST, sneck_release(read), NULL);
+	sneck_close(client);
+}
+
+static void a_fixed_lease_ends_on_time(void **state) {
+	sneck_client *a = open_layout(state), *b = open_layout(state);
+	sneck_acquire_options options = test_waiting(0);
+	options.lease_ms = 400;
+	options.fixed = 1;
+	sneck_hold *hold = test_take_opts(a, "door", SNECK_WRITE, &options);
+	int64_t taken_ms = test_now_ms();
+	sneck_hold *next = test_take(b, "door", SNECK_WRITE, 5000);
+	int64_t waited_ms = test_now_ms() - taken_ms;
+
+	assert_in_range(waited_ms, 380, 400 + TEST_SLACK_MS);
+	assert_int_equal(sneck_hold_state(hold), SNECK_LOST);
+	assert_result(SNECK_ELOST, sneck_release(hold), NULL);
+	assert_true(sneck_check(next, 1000));
+	test_release(next);
+	sneck_close(a);
+	sneck_close(b);
+}
+
+static void a_killed_holder_is_free_within_its_lease(void **state) {
+	const char *const modes = "wr";
+	for (int i = 0; i < 2; i++) {
+		sneck_client *client = open_layout(state);
+		struct test_proc proc;
+		test_actor_start(&proc, url_of(state));
+		test_actor_expect(&proc, "ok 0", "take door %c 1000 700", modes[i]);
+		test_proc_signal(&proc, SIGKILL);
+		int64_t killed_ms = test_now_ms();
+		sneck_hold *hold = test_take(client, "door", SNECK_WRITE, 5000);
+		assert_true(test_now_ms() - killed_ms < 700 + TEST_SLACK_MS);
+		test_release(hold);
+		sneck_close(client);
+	}
+}
+
+/* ---- What the layouts have no place for -------------------------------------------------------*/
+
+static void what_is_not_supported_says_so(void **state) {
+	sneck_client *client = open_layout(state);
+	sneck_acquire_options options = test_waiting(0);
+	sneck_error error = { 0 };
+	sneck_hold *hold = NULL;
+	char id[64];
+
+	options.need_token = 1;
+	assert_result(
+	        SNECK_ENOTSUP, sneck_acquire(client, "door", SNECK_WRITE, &options, &hold, &error), NULL);
+	assert_non_null(strstr(error.text, (const char *)*state));
+	hold = test_take(client, "door", SNECK_WRITE, 0);
+	assert_int_equal(sneck_hold_token(hold), 0);
+	assert_result(SNECK_ENOTSUP, sneck_detach(hold, 1000, id, &error), NULL);
+	assert_non_null(strstr(error.text, (const char *)*state));
+	test_release(hold);
+	sneck_close(client);
+}
+
+static void holders_are_shown_listed_and_broken(void **state) {
+	sneck_client *client = open_layout(state);
+	sneck_lock_info *info = NULL;
+	sneck_lock_list *list = NULL;
+	sneck_acquire_options options = test_waiting(0);
+	sneck_error error = { 0 };
+	char id[64];
+
+	options.lease_ms = 900;
+	sneck_hold *hold = test_take_opts(client, "door", SNECK_WRITE, &options);
+	test_redis_ok(server, "HSET other field value");
+	assert_result(0, sneck_inspect(client, "door", 4, 10, &info, &error), &error);
+	assert_int_equal(info->holder_n, 1);
+	assert_int_equal(info->parties[0].mode, SNECK_WRITE);
+	snprintf(id, sizeof id, "%s", info->parties[0].id);
+	sneck_lock_info_free(info);
+	assert_result(0, sneck_list(client, NULL, &list, &error), &error);
+	assert_int_equal(list->n, 1);
+	assert_string_equal(list->locks[0]->name, "door");
+	sneck_lock_list_free(list);
+	assert_result(SNECK_ENOTSUP, sneck_break(client, "door", 4, id, "why", 1000, &error), NULL);
+	assert_result(0, sneck_break(client, "door", 4, id, "why", 0, &error), &error);
+	assert_true(WAIT_UNTIL(sneck_hold_state(hold) == SNECK_LOST, 2000));
+	assert_result(SNECK_ENOTHELD, sneck_break(client, "door", 4, id, "why", 0, &error), NULL);
+	(void)sneck_release(hold);
+	sneck_close(client);
+}
+
+static void a_key_that_is_no_lock_is_refused(void **state) {
+	sneck_client *client = open_layout(state);
+
+	test_redis_ok(server, "SET door x");
+	assert_result(SNECK_ETYPE, test_probe(client, "door", SNECK_WRITE), NULL);
+	assert_result(SNECK_ETYPE, test_probe(client, "door", SNECK_READ), NULL);
+	test_redis_ok(server, "DEL door");
+	test_redis_ok(server, "HSET door field value");
+	assert_result(SNECK_ETYPE, test_probe(client, "door", SNECK_WRITE), NULL);
+	assert_int_equal(test_redis_int(server, "HLEN door"), 1);
+	sneck_close(client);
+}
+
+int main(int argc, char **argv) {
+	if (argc > 1)
+		return test_actor_main(argc, argv);
+	static char counted[] = "counted";
+#define COUNTED(name) cmocka_unit_test_prestate_setup_teardown(name, test_server_clean, NULL, counted)
+	const struct CMUnitTest tests[] = {
+		COUNTED(readers_share_and_writers_do_not),
+		COUNTED(sessions_exclude_each_other),
+		COUNTED(a_release_wakes_at_once),
+		COUNTED(without_messages_it_is_found_by_asking),
+		COUNTED(who_gives_up_leaves_nothing),
+		COUNTED(a_renewed_hold_outlives_its_lease),
+		COUNTED(what_is_gone_from_the_server_is_lost),
+		COUNTED(a_fixed_lease_ends_on_time),
+		COUNTED(a_killed_holder_is_free_within_its_lease),
+		COUNTED(what_is_not_supported_says_so),
+		COUNTED(holders_are_shown_listed_and_broken),
+		COUNTED(a_key_that_is_no_lock_is_refused),
+	};
+	return cmocka_run_group_tests(tests, test_server_up, test_server_down);
+}
