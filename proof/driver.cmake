@@ -37,8 +37,13 @@ add_executable(sneck-nemesis
   fault_server.c
   worker_board.c
 )
+if(SNECK_SANITIZE)
+  set(can_fail_memory 0)
+else()
+  set(can_fail_memory 1)
+endif()
 set(once_programs "")
-foreach(program test_once_acquire test_once_release test_once_convert)
+foreach(program test_once_acquire test_once_release test_once_convert test_once_error)
   list(APPEND once_programs "\"$<TARGET_FILE:${program}>\"")
   add_dependencies(sneck-nemesis ${program})
 endforeach()
@@ -49,7 +54,7 @@ target_compile_definitions(sneck-nemesis PRIVATE
   PROOF_WORKER="$<TARGET_FILE:sneck-worker>"
   PROOF_FALSE_CLOCK="$<TARGET_FILE:false_clock>"
   PROOF_FAULT_ALLOC="$<TARGET_FILE:fault_alloc>"
-  PROOF_CAN_FAIL_MEMORY=$<IF:$<BOOL:${SNECK_SANITIZE}>,0,1>
+  PROOF_CAN_FAIL_MEMORY=${can_fail_memory}
   PROOF_ONCE_PROGRAMS=${once_programs})
 target_link_libraries(sneck-nemesis PRIVATE sneck_proof sneck_testlib sneck_testable sneck_flags PkgConfig::CMOCKA)
 add_dependencies(sneck-nemesis sneck-worker false_clock fault_alloc)

@@ -55,7 +55,8 @@ struct rig {
 	struct board *board;
 	struct history *history;
 	struct rig_worker workers[BOARD_WORKERS];
-	uint32_t crashed; /* workers that ended on their own, or in a way that no fault explains */
+	int64_t ahead_until_ns; /* the last tokens may be ahead of the server's clock until then */
+	uint32_t crashed;       /* workers that ended on their own, or in a way that no fault explains */
 };
 
 /* 0, or -1 with a message on stderr. */
@@ -80,6 +81,11 @@ uint32_t rig_locks(const struct rig *rig);
 void rig_pass_time(int64_t ms);
 /* Note what the driver does or sees: to that process (0: to all), from begin_ns (0: now) to now. */
 void rig_mark(struct rig *rig, unsigned op, pid_t pid, int64_t begin_ns);
+
+/* The server has lost its state between begin_ns and now; `tokens`: and its tokens may begin anew. */
+void rig_wiped(struct rig *rig, int64_t begin_ns, bool tokens);
+/* From here on tokens may be ahead of the server's clock by as much. */
+void rig_tokens_ahead(struct rig *rig, int64_t ms);
 
 /* A worker with a thread in that phase, by preference one that will stay in it for `ms`; -1: none.
  * `ret_lock` (may be NULL): its lock. */

@@ -35,6 +35,19 @@ void rig_mark(struct rig *rig, unsigned op, pid_t pid, int64_t begin_ns) {
 	history_mark(rig->history, &form);
 }
 
+void rig_wiped(struct rig *rig, int64_t begin_ns, bool tokens) {
+	struct history_record form = {
+		.op = HISTORY_WIPE, .lock = HISTORY_ALL, .detail = tokens, .invoke_ns = begin_ns
+	};
+	history_mark(rig->history, &form);
+}
+
+void rig_tokens_ahead(struct rig *rig, int64_t ms) {
+	int64_t until_ns = history_now() + (ms + 200) * 1000000;
+	if (until_ns > rig->ahead_until_ns)
+		rig->ahead_until_ns = until_ns;
+}
+
 /* ---- Starting -----------------------------------------------------------------------------------*/
 
 static void *map_file(const char *path, size_t size) {

@@ -106,6 +106,8 @@ static void break_one(struct strike *strike, sneck_client *client, uint32_t lock
 		        info->parties[rng_below(&strike->rng, (uint32_t)info->holder_n)].id, "nemesis", 0,
 		        NULL);
 		record->deadline_ns = history_now();
+		/* The victim may have used numbers up to the end of its lease: theirs begin there. */
+		rig_tokens_ahead(strike->rig, SNECK_WAITER_LEASE_MS);
 		history_end(record, r);
 		strike->bite += r == 0;
 	}

@@ -6,7 +6,7 @@
  * are armed again and again while the fault lasts, so that different messages are struck. */
 #include "fault.h"
 
-#include <stdio.h>
+#include "server_errors.h"
 
 struct lines {
 	uint32_t first, n;
@@ -175,30 +175,6 @@ static void answer(struct strike *strike) {
 	strike->bite = counts_of(strike, lines).fired - before.fired;
 }
 
-#define ERROR_KIND(name, text) \
-	{ "error-" name, "script calls are answered with " text, answer, 0, "-" text }
+#define ERROR_KIND(name, text) { "error-" name, "script calls are answered with " text, answer, 0, "-" text },
 
-const struct fault_kind fault_error_kinds[] = {
-	ERROR_KIND("noscript", "NOSCRIPT No matching script. Please use EVAL."),
-	ERROR_KIND("loading", "LOADING Redis is loading the dataset in memory"),
-	ERROR_KIND("readonly",
-	        "READONLY You can't write against a read only replica. script: 0, on @user_script:1."),
-	ERROR_KIND("masterdown",
-	        "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'."),
-	ERROR_KIND("busy",
-	        "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE."),
-	ERROR_KIND("oom",
-	        "OOM command not allowed when used memory > 'maxmemory'. script: 0, on @user_script:1."),
-	ERROR_KIND("misconf", "MISCONF Redis is configured to save RDB snapshots, but it's currently unable "
-	                      "to persist to disk."),
-	ERROR_KIND("noreplicas", "NOREPLICAS Not enough good replicas to write."),
-	ERROR_KIND("noauth", "NOAUTH Authentication required."),
-	ERROR_KIND("noperm", "NOPERM this user has no permissions to run the 'evalsha' command"),
-	ERROR_KIND("clusterdown", "CLUSTERDOWN The cluster is down"),
-	ERROR_KIND("moved", "MOVED 3999 127.0.0.1:6381"),
-	ERROR_KIND("ask", "ASK 3999 127.0.0.1:6381"),
-	ERROR_KIND("tryagain", "TRYAGAIN Multiple keys request during rehashing of slot"),
-	ERROR_KIND("maxclients", "ERR max number of clients reached"),
-	ERROR_KIND("unknown", "XYZZY nothing happens"),
-	{ NULL, NULL, NULL, 0, NULL },
-};
+const struct fault_kind fault_error_kinds[] = { TEST_SERVER_ERRORS(ERROR_KIND){ NULL, NULL, NULL, 0, NULL } };

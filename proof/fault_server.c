@@ -39,8 +39,10 @@ static uint64_t engaged(struct strike *strike) {
 	return n;
 }
 
+/* Tokens follow the clock, and where they are ahead of it a lost key lets them begin anew: see
+ * rig->ahead_until_ns. */
 static void wiped(struct strike *strike, int64_t begin_ns) {
-	rig_mark(strike->rig, HISTORY_WIPE, 0, begin_ns);
+	rig_wiped(strike->rig, begin_ns, begin_ns < strike->rig->ahead_until_ns);
 }
 
 /* Waiters that the server has forgotten find out with their next heartbeat, and join again. Until then the
@@ -130,7 +132,8 @@ static void restart(struct strike *strike) {
 	rig_pass_time(rng_between(&strike->rng, 0, 400));
 	if (rig_restart_server(strike->rig) != 0)
 		abort();
-	wiped(strike, begin_ns);
+	/* Readers that join readers of the old state get the number that was theirs. */
+	rig_wiped(strike->rig, begin_ns, strike->kind->number || begin_ns < strike->rig->ahead_until_ns);
 	let_waiters_find_out();
 }
 
@@ -182,7 +185,9 @@ static void jump_ahead(struct strike *strike) {
 
 static void jump_back(struct strike *strike) {
 	strike->bite = engaged(strike);
-	strike->rig->clock->step_us -= rng_between(&strike->rng, 5, 1500) * 1000;
+	int64_t ms = rng_between(&strike->rng, 5, 1500);
+	strike->rig->clock->step_us -= ms * 1000;
+	rig_tokens_ahead(strike->rig, ms + SNECK_WAITER_LEASE_MS);
 	rig_pass_time(rng_between(&strike->rng, 100, 500));
 }
 

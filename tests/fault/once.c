@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "server_errors.h"
 #include "wait.h"
 
 enum {
@@ -21,28 +22,37 @@ enum {
 	SETTLE_MS = 4000,
 	PLAYERS = TEST_SANITIZED ? 8 : 16,
 	CASES_MAX = 2000,
-	MESSAGES_MIN = 6 /* the subscription comes when it comes, during the act or after it */
+	MESSAGES_MIN = 6, /* the subscription comes when it comes, during the act or after it */
+	SCRIPTS_MIN = 2   /* what follows the first one may come after the act */
 };
 
-static const struct {
+struct once_fault {
 	const char *name;
 	enum proxy_action action;
 	bool on_reply;
 	bool deliver_last;
-} faults[] = {
-	{ "reply lost, connection cut", PROXY_DROP_CUT, true, false },
-	{ "reply lost, then silence", PROXY_DROP_SILENT, true, false },
-	{ "request lost, connection cut", PROXY_CUT_BEFORE, false, false },
-	{ "request sent, connection cut", PROXY_CUT_AFTER, false, false },
-	{ "request late, before the end", PROXY_HOLD, false, false },
-	{ "request late, after the end", PROXY_HOLD, false, true },
-	{ "reply late", PROXY_HOLD_REPLY, true, false },
+	const char *line; /* what the client reads instead */
 };
-enum { FAULTS = sizeof(faults) / sizeof(*faults) };
+
+static const struct once_fault line_faults[] = {
+	{ "reply lost, connection cut", PROXY_DROP_CUT, true, false, NULL },
+	{ "reply lost, then silence", PROXY_DROP_SILENT, true, false, NULL },
+	{ "request lost, connection cut", PROXY_CUT_BEFORE, false, false, NULL },
+	{ "request sent, connection cut", PROXY_CUT_AFTER, false, false, NULL },
+	{ "request late, before the end", PROXY_HOLD, false, false, NULL },
+	{ "request late, after the end", PROXY_HOLD, false, true, NULL },
+	{ "reply late", PROXY_HOLD_REPLY, true, false, NULL },
+};
+
+#define ERROR_FAULT(name, text) { name, PROXY_ANSWER, false, false, "-" text },
+static const struct once_fault error_faults[] = {
+	TEST_SERVER_ERRORS(ERROR_FAULT){ "wrong reply", PROXY_SHIFT, true, false, NULL },
+};
 
 struct once_case {
 	const struct once_script *script;
-	int fault; /* -1: the dry run */
+	const struct once_fault *kind; /* NULL: the dry run */
+	int fault;                     /* its number; -1 */
 	unsigned nth;
 	unsigned requests; /* of the dry run's act */
 	unsigned replies;
@@ -151,9 +161,10 @@ static void count_act(struct once_case *play, struct once_scene *scene) {
 }
 
 static void act_under_fault(struct once_case *play, struct once_scene *scene) {
-	struct proxy_rule rule = {
-		.action = faults[play->fault].action, .class = PROXY_ANY, .nth = play->nth
-	};
+	struct proxy_rule rule = { .action = play->kind->action,
+		.class = play->kind->line ? PROXY_SCRIPT : PROXY_ANY,
+		.nth = play->nth,
+		.line = play->kind->line };
 	test_proxy_arm(&scene->proxy, &rule);
 	scene->result = play->script->act(scene);
 }
@@ -168,11 +179,11 @@ static void play_case(struct once_case *play, int number) {
 		warm(&scene);
 	if (play->script->prepare && !scene.failure[0])
 		play->script->prepare(&scene);
-	bool held = play->fault >= 0 && (faults[play->fault].action == PROXY_HOLD ||
-	                                        faults[play->fault].action == PROXY_HOLD_REPLY);
-	bool last = held && faults[play->fault].deliver_last;
+	bool held =
+	        play->kind && (play->kind->action == PROXY_HOLD || play->kind->action == PROXY_HOLD_REPLY);
+	bool last = held && play->kind->deliver_last;
 	if (!scene.failure[0]) {
-		if (play->fault < 0)
+		if (!play->kind)
 			count_act(play, &scene);
 		else
 			act_under_fault(play, &scene);
@@ -223,7 +234,7 @@ static bool play_all(struct once_case *cases, int n) {
 			continue;
 		failures++;
 		fprintf(stderr, "%s/%d/%u (%s): %s\n", cases[i].script->name, cases[i].fault, cases[i].nth,
-		        cases[i].fault < 0 ? "no fault" : faults[cases[i].fault].name, cases[i].failure);
+		        cases[i].kind ? cases[i].kind->name : "no fault", cases[i].failure);
 	}
 	fprintf(stderr, "%d cases, %d failures\n", n, failures);
 	return failures == 0;
@@ -237,7 +248,8 @@ static bool is_chosen(const struct once_case *play) {
 	return !only || strcmp(only, name) == 0;
 }
 
-bool once_run(const struct once_script *scripts, int scripts_n) {
+static bool run(const struct once_script *scripts, int scripts_n, const struct once_fault *faults,
+        int faults_n, unsigned messages_min) {
 	static struct once_case cases[CASES_MAX];
 	memset(cases, 0, sizeof(cases));
 	struct once_case dry[16];
@@ -249,16 +261,26 @@ bool once_run(const struct once_script *scripts, int scripts_n) {
 	test_redis_ok(&test_the_server, "FLUSHALL");
 	int n = 0;
 	for (int i = 0; i < scripts_n; i++)
-		for (int fault = 0; fault < FAULTS; fault++) {
+		for (int fault = 0; fault < faults_n; fault++) {
 			unsigned messages = faults[fault].on_reply ? dry[i].replies : dry[i].requests;
-			if (messages < MESSAGES_MIN)
-				messages = MESSAGES_MIN;
+			if (messages < messages_min)
+				messages = messages_min;
 			for (unsigned nth = 1; nth <= messages && n < CASES_MAX; nth++) {
-				cases[n] = (struct once_case){
-					.script = &scripts[i], .fault = fault, .nth = nth
-				};
+				cases[n] = (struct once_case){ .script = &scripts[i],
+					.kind = &faults[fault],
+					.fault = fault,
+					.nth = nth };
 				n += is_chosen(&cases[n]);
 			}
 		}
 	return play_all(cases, n);
+}
+
+bool once_run(const struct once_script *scripts, int scripts_n) {
+	return run(scripts, scripts_n, line_faults, sizeof(line_faults) / sizeof(*line_faults), MESSAGES_MIN);
+}
+
+bool once_run_errors(const struct once_script *scripts, int scripts_n) {
+	return run(
+	        scripts, scripts_n, error_faults, sizeof(error_faults) / sizeof(*error_faults), SCRIPTS_MIN);
 }

@@ -39,6 +39,9 @@ struct once_script {
 
 /* Play all cases of the scripts; true: every one was well. */
 bool once_run(const struct once_script *scripts, int scripts_n);
+/* The same with each error that a server may answer with, and with replies that are one late, in place of
+ * messages that are lost. */
+bool once_run_errors(const struct once_script *scripts, int scripts_n);
 
 /* Note a failure (the first counts), with what the server has. */
 void once_fail(struct once_scene *scene, const char *format, ...) __attribute__((format(printf, 2, 3)));
