@@ -59,57 +59,61 @@ static bool excused(struct check_world *world, enum check_invariant invariant,
 	return false;
 }
 
+/* What a conflict between the two breaks: exclusion if both were valid; else one of them had ended by all
+ * that its program knew, but its release answered that it was still held. */
+static enum check_invariant broken_by(const struct check_span *earlier, const struct check_span *span) {
+	return earlier->end > span->start && span->end > span->start ? CHECK_EXCLUSION : CHECK_RELEASE;
+}
+
 /* 1: reported; 0: excused. */
-static int judge(struct check_world *world, const struct check_span *earlier, const struct check_span *span) {
-	bool valid = earlier->end > span->start && span->end > span->start;
-	enum check_invariant invariant = valid ? CHECK_EXCLUSION : CHECK_RELEASE;
+static int judge(struct check_world *world, const struct check_span *earlier, const struct check_span *span,
+        enum check_invariant invariant) {
+	bool first = earlier->end <= span->start; /* the earlier one had ended, not the later */
 	int r;
 
 	if (excused(world, invariant, earlier->life, span->since->return_ns))
 		return 0;
-	if (valid) {
+	if (invariant == CHECK_EXCLUSION)
 		r = check_violated(
 		        world, invariant, "two holds were valid at once", earlier->since, span->since);
-	} else {
-		/* One of the two was no longer valid, but its release answers that it was still held. */
-		bool first = earlier->end <= span->start;
-
+	else
 		r = check_violated(world, invariant,
 		        "a release took effect though another had been granted the lock",
 		        first ? span->since : earlier->since,
 		        first ? earlier->life->release : span->life->release);
-	}
 	return r < 0 ? -1 : 1;
 }
 
-/* Drop what has ended; report the first that conflicts. 1: one was reported. */
-static int compare(struct check_world *world, struct active *list, const struct check_span *span) {
+/* Drop what has ended; report the first conflict of each kind, and set its bit in *found. */
+static int compare(
+        struct check_world *world, struct active *list, const struct check_span *span, unsigned *found) {
 	size_t kept = 0;
-	int found = 0;
 
 	for (size_t i = 0; i < list->n; i++) {
 		const struct check_span *earlier = list->items[i];
+		enum check_invariant invariant = broken_by(earlier, span);
+		int r;
 
 		if (earlier->held_until <= span->start)
 			continue;
 		list->items[kept++] = earlier;
-		if (found || same_owner(earlier->life, span->life))
+		if (*found & 1u << invariant || same_owner(earlier->life, span->life))
 			continue;
-		found = judge(world, earlier, span);
-		if (found < 0)
+		r = judge(world, earlier, span, invariant);
+		if (r < 0)
 			return -1;
+		*found |= (unsigned)r << invariant;
 	}
 	list->n = kept;
-	return found;
+	return 0;
 }
 
 static int add(struct check_world *world, struct active *writers, struct active *readers,
         const struct check_span *span) {
-	int r = compare(world, writers, span);
+	unsigned found = 0;
 
-	if (r == 0 && span->mode == 'W')
-		r = compare(world, readers, span);
-	if (r < 0)
+	if (compare(world, writers, span, &found) < 0 ||
+	        (span->mode == 'W' && compare(world, readers, span, &found) < 0))
 		return -1;
 	return keep(span->mode == 'W' ? writers : readers, span);
 }

@@ -215,10 +215,12 @@ static int stores_of_lock(struct check_world *world, const struct check_entry *e
 		r = -1;
 	sweep = (struct sweep){ .by_return = sorted, .n = taken.n };
 	for (size_t i = 0; i < n && r == 0; i++) {
-		if (entries[i].record->op != HISTORY_STORE || !entries[i].record->return_ns)
+		const struct history_record *record = entries[i].record;
+
+		if (record->op != HISTORY_STORE || !record->return_ns || record->token == 0)
 			continue;
 		sweep_to(&sweep, entries[i].at);
-		r = judge_store(world, entries[i].record, sweep.greatest);
+		r = judge_store(world, record, sweep.greatest);
 	}
 	free(sorted);
 	free(taken.items);

@@ -1,6 +1,8 @@
 # The nemesis and its workers.
 pkg_check_modules(CMOCKA REQUIRED IMPORTED_TARGET cmocka)
 add_library(proof_worker STATIC
+  naive.c
+  redispy.c
   worker.c
   worker_attend.c
   worker_board.c
@@ -25,6 +27,7 @@ target_compile_options(fault_alloc PRIVATE -Wall -Wextra -Werror)
 
 add_executable(sneck-nemesis
   driver_main.c
+  control.c
   driver_cancel.c
   driver_groups.c
   driver_mixed.c

@@ -96,6 +96,7 @@ int rig_find_head_waiter(struct rig *rig, struct rng *rng, uint32_t *ret_lock);
 /* ---- Judgement and results ----------------------------------------------------------------------*/
 struct verdict {
 	uint64_t violations;
+	uint32_t broken; /* bit i: that invariant (check.h) was violated */
 	uint64_t acquisitions;
 	uint64_t records;
 	uint64_t stale_taken; /* by the store that does not check */
@@ -133,6 +134,7 @@ int result_close(struct result *result, const struct verdict *verdict, uint64_t 
 int campaign_mixed(const struct options *options);
 int campaign_groups(const struct options *options); /* kill, stop, silence */
 int campaign_cancel(const struct options *options);
+int campaign_control(const struct options *options); /* of subjects known to be wrong */
 int campaign_messages(const struct options *options);
 
 #endif

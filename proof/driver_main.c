@@ -3,6 +3,8 @@
  *
  *   sneck-nemesis [--seed N] [--minutes M] [--only KIND]      faults of all kinds, one after the other
  *   sneck-nemesis --campaign NAME [--count N]                 mixed, kill, stop, silence, cancel, messages
+ *   sneck-nemesis --campaign control --subject naive|redispy|sneck
+ *                                                             what must be found, and what must not
  *   sneck-nemesis --plan | --list                             what would be done; what there is
  */
 #include "driver.h"
@@ -25,6 +27,7 @@ static const struct {
 	{ "stop", campaign_groups },
 	{ "silence", campaign_groups },
 	{ "cancel", campaign_cancel },
+	{ "control", campaign_control },
 	{ "messages", campaign_messages },
 };
 
@@ -37,10 +40,11 @@ static int list_faults(void) {
 }
 
 static int usage(void) {
-	fprintf(stderr,
-	        "usage: sneck-nemesis [--campaign mixed|kill|stop|silence|cancel|messages] [--seed N]\n"
-	        "       [--count N] [--minutes M] [--only KIND] [--results DIR] [--keep]\n"
-	        "       [--plan] [--list]\n");
+	fprintf(stderr, "usage: sneck-nemesis [--campaign mixed|kill|stop|silence|cancel|messages|control] "
+	                "[--seed N]\n"
+	                "       [--count N] [--minutes M] [--only KIND] [--results DIR] [--keep]\n"
+	                "       [--subject sneck|naive|redispy]\n"
+	                "       [--plan] [--list]\n");
 	return 64;
 }
 

@@ -37,6 +37,8 @@ static size_t open_histories(const char *dir, struct history_file *files, char (
 
 static void add_report(struct verdict *verdict, const struct check_report *report) {
 	verdict->violations += check_violations(report);
+	for (unsigned i = 0; i < CHECK_INVARIANTS; i++)
+		verdict->broken |= (uint32_t)(report->counts[i].violations > 0) << i;
 	verdict->acquisitions += report->grants;
 	verdict->records += report->records;
 	verdict->stale_taken += report->stores_stale;

@@ -17,6 +17,8 @@
 #include "witness.h"
 #include "worker_board.h"
 
+struct worker_config;
+
 struct worker_wish {
 	char mode; /* 'R' or 'W' */
 	bool fixed;
@@ -47,9 +49,13 @@ struct worker_subject {
 	int (*detach)(void *hold, int64_t lease_ms, char ret_id[WORKER_ID_MAX]);
 	int (*adopt)(void *session, const char *lock, const char *id, const struct worker_wish *wish,
 	        void **ret_hold);
+	/* The whole worker is another program: this starts it, and all of the above is NULL. */
+	int (*run)(const struct worker_config *config);
 };
 
 extern const struct worker_subject worker_sneck;
+extern const struct worker_subject worker_naive;   /* SET NX, DEL: to be caught */
+extern const struct worker_subject worker_redispy; /* redis-py's Lock, in Python */
 
 /* What the options said. */
 struct worker_config {

@@ -8,7 +8,8 @@
 #include <string.h>
 
 static const struct worker_subject *find_subject(const char *name) {
-	static const struct worker_subject *const subjects[] = { &worker_sneck };
+	static const struct worker_subject *const subjects[] = { &worker_sneck, &worker_naive,
+		&worker_redispy };
 	for (size_t i = 0; i < sizeof(subjects) / sizeof(*subjects); i++)
 		if (strcmp(subjects[i]->name, name) == 0)
 			return subjects[i];
@@ -73,5 +74,7 @@ int main(int argc, char **argv) {
 		fprintf(stderr, "sneck-worker: --dir, --url and a known --subject are needed\n");
 		return 64;
 	}
+	if (config.subject->run)
+		return config.subject->run(&config);
 	return child ? worker_child(&config) : worker_run(&config);
 }

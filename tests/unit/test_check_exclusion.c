@@ -352,6 +352,20 @@ static void a_late_release_that_took_effect_is_found(void **state) {
 	past_expect(past, CHECK_RELEASE, 1, 0);
 }
 
+/* What is found of one kind must not hide what is found of another. */
+static void a_late_release_does_not_hide_two_that_were_valid(void **state) {
+	struct past *past = *state;
+
+	past_add(past, past_grant(1, 'W', 1, 100, 110, 10, 300));
+	past_add(past, past_call(HISTORY_RELEASE, 1, 1, 1000, 1010, 0));
+	writer(past, 2, 2, 390, 600);
+	writer(past, 3, 3, 500, 700);
+	check_done(&past->report);
+	assert_int_equal(check_run(past->files, PAST_PROCESSES, &past->options, &past->report), 0);
+	assert_int_equal(past->report.counts[CHECK_RELEASE].violations, 2);
+	assert_int_equal(past->report.counts[CHECK_EXCLUSION].violations, 1);
+}
+
 /* ---- The witness --------------------------------------------------------------------------------*/
 
 /* Two writers whose visits overlap; the first is valid until `first_until`, and gives back at 400. */
@@ -452,6 +466,7 @@ int main(void) {
 		T(a_detached_hold_belongs_to_nobody_until_adopted),
 		T(a_non_owner_ends_nothing),
 		T(a_late_release_that_took_effect_is_found),
+		T(a_late_release_does_not_hide_two_that_were_valid),
 		T(a_meeting_with_one_that_is_past_its_validity_is_expected),
 		T(a_meeting_of_two_that_are_valid_is_found),
 		T(a_meeting_that_no_clock_shows_is_found),

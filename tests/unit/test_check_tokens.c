@@ -28,6 +28,14 @@ static void hold(
 	past_add(past, past_call(HISTORY_RELEASE, actor, number, invoke + 20, invoke + 30, 0));
 }
 
+static void store(
+        struct past *past, uint32_t actor, uint64_t number, int64_t at, uint64_t token, int result) {
+	struct history_record record = past_call(HISTORY_STORE, actor, number, at, at + 1, result);
+
+	record.token = token;
+	past_add(past, record);
+}
+
 static void a_write_token_exceeds_every_earlier_one(void **state) {
 	struct past *past = *state;
 
@@ -145,18 +153,12 @@ static void without_tokens_nothing_is_exercised(void **state) {
 
 	hold(past, 1, 'W', 1, 100, 0);
 	hold(past, 2, 'W', 2, 200, 0);
+	store(past, 1, 1, 115, 0, 1);
 	past_expect(past, CHECK_TOKENS, 0, 0);
+	past_expect(past, CHECK_STORE, 0, 0);
 }
 
 /* ---- The stores ---------------------------------------------------------------------------------*/
-
-static void store(
-        struct past *past, uint32_t actor, uint64_t number, int64_t at, uint64_t token, int result) {
-	struct history_record record = past_call(HISTORY_STORE, actor, number, at, at + 1, result);
-
-	record.token = token;
-	past_add(past, record);
-}
 
 static void a_stale_token_that_was_taken_is_found(void **state) {
 	struct past *past = *state;

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: MIT */
+/* The negative controls: the harness turned on locks that are known to be wrong. A checker that finds nothing
+ * proves something only if it does find what is there; so here it must, and with libsneck in their place,
+ * under the same faults, it must not.
+ *
+ * The faults are arranged rather than random, because a control that fails once in a hundred runs is none. A
+ * late reply: everybody but one is stopped, so that one is granted the lock for certain, and its reply
+ * arrives after the lease. A long pause: a holder is stopped beyond its lease, and goes on afterwards. A lost
+ * reply. And work that takes longer than the lease, which needs no fault at all. */
+#include "driver.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "check.h"
+#include "wait.h"
+
+enum { LEASE_MS = 500, LATE_MS = 700, GRANTED_MS = 1500, LONG_MS = 800, BETWEEN_MS = 200, ROUNDS = 1 };
+
+static const struct rig_shape control_shape = { .workers = 4,
+	.threads = 1,
+	.slow_locks = 1,
+	.holding_ms = LEASE_MS + 60,
+	.command_ms = 2000,
+	.proxies = true,
+	.plain = true };
+
+/* What the checker must find in each, because the arrangement leaves no other way; what else it finds depends
+ * on the moment. */
+static const struct {
+	const char *subject;
+	uint32_t broken; /* bits of enum check_invariant */
+} controls[] = {
+	{ "naive", 1u << CHECK_EXCLUSION | 1u << CHECK_RELEASE },
+	{ "redispy", 1u << CHECK_EXCLUSION },
+};
+
+static struct history_record *begin_fault(struct rig *rig, uint32_t slot, unsigned kind, bool stopped) {
+	struct history_record form = { .op = HISTORY_FAULT,
+		.lock = HISTORY_ALL,
+		.token = (uint64_t)rig->workers[slot].pid,
+		.flags = stopped ? HISTORY_STOPPED : 0,
+		.detail = (uint8_t)kind };
+
+	return history_begin(rig->history, &form);
+}
+
+/* What the lock's key holds: only the one that was granted it last can have written it. */
+static void read_owner(struct rig *rig, char *out, size_t size) {
+	redisReply *reply = test_redis(&rig->server, "GET fault-0");
+
+	snprintf(out, size, "%s", reply && reply->type == REDIS_REPLY_STRING ? reply->str : "");
+	if (reply)
+		freeReplyObject(reply);
+}
+
+static bool granted_anew(struct rig *rig, bool *gone) {
+	char owner[128];
+
+	read_owner(rig, owner, sizeof owner);
+	if (!owner[0])
+		*gone = true;
+	return *gone && owner[0];
+}
+
+/* With everybody else stopped, `slot` is granted the lock, and hears of it when the lease is over. */
+static void late_reply(struct rig *rig, uint32_t slot) {
+	struct history_record *records[BOARD_WORKERS] = { 0 };
+	struct proxy_rule rule = { .action = PROXY_HOLD_REPLY, .class = PROXY_ANY, .hold_ms = LATE_MS };
+	bool gone = false;
+
+	for (uint32_t i = 0; i < rig->shape.workers; i++) {
+		if (i == slot)
+			continue;
+		records[i] = begin_fault(rig, i, 1, true);
+		rig_freeze(rig, i);
+	}
+	records[slot] = begin_fault(rig, slot, 2, false);
+	test_proxy_arm(&rig->workers[slot].proxy, &rule);
+	/* Until the lock has been free and is held again. A subject whose keys are others is given the time.
+	 */
+	(void)WAIT_UNTIL(granted_anew(rig, &gone), GRANTED_MS);
+	for (uint32_t i = 0; i < rig->shape.workers; i++) {
+		if (i == slot)
+			continue;
+		rig_thaw(rig, i);
+		history_end(records[i], 1);
+	}
+	rig_pass_time(LATE_MS * 2);
+	test_proxy_calm(&rig->workers[slot].proxy);
+	history_end(records[slot], 1);
+}
+
+static void long_pause(struct rig *rig, struct rng *rng) {
+	int slot = -1;
+	struct history_record *record;
+
+	if (!WAIT_UNTIL((slot = rig_find(rig, rng, BOARD_HOLDING, 0, NULL)) >= 0, GRANTED_MS))
+		return;
+	record = begin_fault(rig, (uint32_t)slot, 3, true);
+	rig_freeze(rig, (uint32_t)slot);
+	rig_pass_time(LONG_MS);
+	rig_thaw(rig, (uint32_t)slot);
+	history_end(record, 1);
+}
+
+static void lost_reply(struct rig *rig, uint32_t slot) {
+	struct proxy_rule rule = { .action = PROXY_DROP_CUT, .class = PROXY_ANY, .nth = 1 };
+	struct history_record *record = begin_fault(rig, slot, 4, false);
+	struct proxy_counts counts;
+
+	test_proxy_counts(&rig->workers[slot].proxy, &counts);
+	test_proxy_arm(&rig->workers[slot].proxy, &rule);
+	history_end(record, test_proxy_wait_fired(&rig->workers[slot].proxy, counts.fired + 1, GRANTED_MS));
+}
+
+static void trouble(struct rig *rig, struct rng *rng, uint32_t rounds) {
+	for (uint32_t i = 0; i < rounds; i++) {
+		late_reply(rig, rng_below(rng, rig->shape.workers));
+		rig_pass_time(BETWEEN_MS);
+		long_pause(rig, rng);
+		rig_pass_time(BETWEEN_MS);
+		lost_reply(rig, rng_below(rng, rig->shape.workers));
+		rig_pass_time(BETWEEN_MS);
+	}
+}
+
+/* 0: as it must be. */
+static int compare(const char *subject, const struct verdict *verdict) {
+	uint32_t wanted = 0, missing;
+
+	for (size_t i = 0; i < sizeof controls / sizeof controls[0]; i++)
+		if (strcmp(controls[i].subject, subject) == 0)
+			wanted = controls[i].broken;
+	printf("%s breaks:", subject);
+	for (unsigned i = 0; i < CHECK_INVARIANTS; i++)
+		if (verdict->broken & 1u << i)
+			printf(" %s (%s)", check_id((enum check_invariant)i),
+			        check_title((enum check_invariant)i));
+	printf("%s\n", verdict->broken ? "" : " nothing");
+	missing = wanted & ~verdict->broken;
+	for (unsigned i = 0; i < CHECK_INVARIANTS; i++)
+		if (missing & 1u << i)
+			printf("but %s was not found\n", check_id((enum check_invariant)i));
+	if (!wanted)
+		return verdict->violations != 0;
+	return missing != 0;
+}
+
+int campaign_control(const struct options *options) {
+	static struct rig rig;
+	struct rig_shape shape = control_shape;
+	struct verdict verdict = { 0 };
+	struct rng rng = rng_of(options->seed, 0);
+	int status;
+
+	shape.subject = options->subject;
+	if (rig_start(&rig, &shape, options->seed) != 0) {
+		rig_drop(&rig, false);
+		return 1;
+	}
+	trouble(&rig, &rng, options->count ? options->count : ROUNDS);
+	rig_finish(&rig);
+	driver_judge(&rig, &verdict);
+	status = compare(options->subject, &verdict);
+	rig_drop(&rig, options->keep || status);
+	if (options->keep || status)
+		printf("histories kept in %s\n", rig.dir);
+	return status;
+}
