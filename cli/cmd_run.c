@@ -28,7 +28,10 @@ static int join(const struct run *run, const struct outer_lock *outer) {
 
 	setenv("SNECK_NAME", options->name, 1);
 	setenv("SNECK_ID", outer->id, 1);
-	setenv("SNECK_TOKEN", outer->token, 1);
+	if (strcmp(outer->token, "0") != 0)
+		setenv("SNECK_TOKEN", outer->token, 1);
+	else
+		unsetenv("SNECK_TOKEN");
 	setenv("SNECK_MODE", outer->mode, 1);
 	setenv("SNECK_SERVER", run->session.settings.url_shown, 1);
 	execvp(options->argv[0], options->argv);
@@ -43,7 +46,7 @@ static int look_outside(const struct run *run, bool *ret_inside) {
 	const struct held_lock wanted = {
 		.name = options->name,
 		.server = run->session.settings.url_shown,
-		.name_space = run->session.settings.name_space,
+		.family = settings_family(&run->session.settings),
 	};
 	struct outer_lock outer = { NULL, NULL, NULL, 0 };
 	int code = options->conflict_exit_code;

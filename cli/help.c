@@ -97,18 +97,20 @@ static const char *const cron_lines[] = {
 static const char *const environment_lines[] = {
 	"sneck reads:",
 	"  SNECK_URL, REDIS_URL   the server, when --server does not name it",
+	"  SNECK_DIALECT          the layout on the server, when neither --dialect nor the URL names it",
 	"  SNECK_PASSWORD_FILE    the server's password is the first line of this file",
 	"  REDISCLI_AUTH          the server's password, when the URL has none",
 	"  SNECK_LOCAL_DIR        the directory of the private server behind local:",
 	"  NO_COLOR               no colours, unless --color=always",
-	"  HOME                   where .config/sneck/config is: url, namespace, lease as `key = value` "
-	"lines",
+	"  HOME                   where .config/sneck/config is: url, namespace, dialect, lease as `key "
+	"= value` lines",
 	"  XDG_CACHE_HOME         where sneck notes which servers it has looked at, instead of ~/.cache",
 	"",
 	"The command under `sneck run` finds:",
 	"  SNECK_NAME             the lock",
 	"  SNECK_ID               the hold's id, for sneck break and the server's records",
-	"  SNECK_TOKEN            the fencing token: larger than that of every earlier holder",
+	"  SNECK_TOKEN            the fencing token: larger than that of every earlier holder; not set "
+	"where there is none",
 	"  SNECK_MODE             write or read",
 	"  SNECK_SERVER           the server's URL without user and password",
 	"  SNECK_HELD             all locks that this command and those around it run under; see --reentrant",

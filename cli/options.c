@@ -23,6 +23,7 @@
 enum common_id {
 	ID_SERVER = 1,
 	ID_NAMESPACE,
+	ID_DIALECT,
 	ID_PASSWORD_FILE,
 	ID_JSON,
 	ID_COLOR,
@@ -36,6 +37,8 @@ static const struct option_row server_rows[] = {
 	{ "server", 0, "URL", "redis://, unix:// or local: (default: SNECK_URL, REDIS_URL, config, local:)",
 	        ID_SERVER, 0 },
 	{ "namespace", 0, "NAME", "which family of locks on the server (default: sneck)", ID_NAMESPACE, 0 },
+	{ "dialect", 0, "native|redisson:lock|redisson:rwlock|redisson:fenced",
+	        "the layout on the server, for locks that others share (default: native)", ID_DIALECT, 0 },
 	{ "password-file", 0, "FILE", "the server's password is the first line of FILE", ID_PASSWORD_FILE,
 	        0 },
 	{ NULL, 0, NULL, NULL, 0, 0 },
@@ -237,6 +240,9 @@ static int take_common(struct reading *reading, const struct option_row *row, ch
 		break;
 	case ID_NAMESPACE:
 		common->name_space = value;
+		break;
+	case ID_DIALECT:
+		common->dialect = value;
 		break;
 	case ID_PASSWORD_FILE:
 		common->password_file = value;

@@ -25,6 +25,7 @@ enum color_when { COLOR_AUTO, COLOR_ALWAYS, COLOR_NEVER };
 struct common_options {
 	char *server;              /* in argv, where others can see it; NULL: not given */
 	const char *name_space;    /* NULL: not given */
+	const char *dialect;       /* NULL: not given */
 	const char *password_file; /* NULL: not given */
 	enum color_when color;
 	bool json;

@@ -28,10 +28,21 @@ static void add_pattern(struct text *text, const char *name_space) {
 		text_add(text, "%s%c", strchr("*?[]\\^-", *name_space) ? "\\" : "", *name_space);
 }
 
+/* Other programs' layouts have keys before and behind the names, which may be any. */
+static bool has_namespaces(const struct session *session) {
+	const char *dialect = session->settings.dialect;
+
+	return !dialect || !strcmp(dialect, "native");
+}
+
 void add_places(struct text *text, const struct session *session, sneck_role role) {
 	const char *name_space = session->settings.name_space ? session->settings.name_space : "sneck";
 
 	text_add(text, role == SNECK_ROLE_VIEWER ? "%%R~" : "~");
+	if (!has_namespaces(session)) {
+		text_add(text, role == SNECK_ROLE_VIEWER ? "*" : "* &*");
+		return;
+	}
 	add_pattern(text, name_space);
 	text_add(text, ":*");
 	if (role == SNECK_ROLE_VIEWER)

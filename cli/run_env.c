@@ -70,7 +70,7 @@ static void put_place(FILE *out, const struct held_lock *lock) {
 	if (!strcmp(lock->server, "local:") && local_dir)
 		put_encoded(out, local_dir);
 	fputc(':', out);
-	put_encoded(out, lock->name_space ? lock->name_space : "sneck");
+	put_encoded(out, lock->family);
 	fputc(':', out);
 	put_encoded(out, lock->name);
 }
@@ -173,7 +173,7 @@ static char *join(const char *name, const char *value) {
 	return asprintf(&entry, "%s%s", name, value) < 0 ? NULL : entry;
 }
 
-/* The array's first VARIABLES entries are ours to free, the others are the environment's. */
+/* The entries that is_ours knows are to be freed, the others are the environment's. */
 char **run_env_new(const struct held_lock *lock) {
 	char token[32];
 	size_t count = 0;
@@ -183,16 +183,19 @@ char **run_env_new(const struct held_lock *lock) {
 	char **envp = calloc(VARIABLES + count + 1, sizeof(*envp));
 	char *held = make_held(lock);
 	snprintf(token, sizeof(token), "%" PRIu64, lock->token);
-	const char *values[VARIABLES] = { lock->name, token, lock->mode, lock->server, lock->id, held };
+	const char *values[VARIABLES] = { lock->name, lock->token ? token : NULL, lock->mode, lock->server,
+		lock->id, held };
 	bool fine = envp && held;
-	for (size_t i = 0; fine && i < VARIABLES; i++)
-		fine = (envp[i] = join(names[i], values[i])) != NULL;
+	size_t n = 0;
+	for (size_t i = 0; fine && i < VARIABLES; i++) {
+		if (values[i])
+			fine = (envp[n++] = join(names[i], values[i])) != NULL;
+	}
 	free(held);
 	if (!fine) {
 		run_env_free(envp);
 		return NULL;
 	}
-	size_t n = VARIABLES;
 	for (size_t i = 0; i < count; i++) {
 		if (!is_ours(environ[i]))
 			envp[n++] = environ[i];
@@ -201,7 +204,9 @@ char **run_env_new(const struct held_lock *lock) {
 }
 
 void run_env_free(char **envp) {
-	for (size_t i = 0; envp && i < VARIABLES; i++)
-		free(envp[i]);
+	for (size_t i = 0; envp && envp[i]; i++) {
+		if (is_ours(envp[i]))
+			free(envp[i]);
+	}
 	free(envp);
 }

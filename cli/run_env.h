@@ -12,9 +12,9 @@ struct held_lock {
 	const char *name;
 	const char *mode; /* "read" or "write" */
 	const char *id;
-	uint64_t token;
-	const char *server;     /* without password */
-	const char *name_space; /* NULL: the default */
+	uint64_t token;     /* 0: its dialect has none */
+	const char *server; /* without password */
+	const char *family; /* namespace or dialect */
 };
 
 /* The environment of a command that runs under `lock`, taken by this process: this process's, plus

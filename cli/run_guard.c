@@ -172,7 +172,7 @@ static int start_command(struct run *run) {
 		.id = run->id,
 		.token = sneck_hold_token(run->hold),
 		.server = run->session.settings.url_shown,
-		.name_space = run->session.settings.name_space,
+		.family = settings_family(&run->session.settings),
 	};
 	char **envp = run_env_new(&lock);
 

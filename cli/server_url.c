@@ -100,3 +100,14 @@ void server_url_identity(const char *url, char *ret_text, size_t size) {
 	if (len > 5 && !strncmp(ret_text + len - 5, ":6379", 5))
 		memmove(ret_text + len - 5, ret_text + len, strlen(ret_text + len) + 1);
 }
+
+char *server_url_dialect(const char *url) {
+	static const char word[] = "dialect=";
+
+	for (const char *at = strchr(url, '?'); at; at = strchr(at, '&')) {
+		at++;
+		if (!strncmp(at, word, sizeof(word) - 1))
+			return strndup(at + sizeof(word) - 1, strcspn(at + sizeof(word) - 1, "&"));
+	}
+	return NULL;
+}

@@ -21,4 +21,7 @@ void server_url_identity(const char *url, char *ret_text, size_t size);
 /* Is there a password in it? */
 bool server_url_has_secret(const char *url);
 
+/* The value of `dialect=` in the URL's options; NULL: there is none. free() it. */
+char *server_url_dialect(const char *url);
+
 #endif

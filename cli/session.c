@@ -158,6 +158,7 @@ int session_open(struct session *session, const struct session_request *request)
 	options.flags = SNECK_OPEN_CONNECT;
 	options.connect_ms = !strcmp(settings->url, "local:") ? LOCAL_CONNECT_MS : CONNECT_MS;
 	options.name_space = settings->name_space;
+	options.dialect = settings->dialect;
 	options.password = settings->password;
 	if (session->common->verbose) {
 		options.log_fn = log_line;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Where the settings come from. The server: --server, SNECK_URL, REDIS_URL, ~/.config/sneck/config,
- * /etc/sneck/config, local:. The password, which is never needed where other users can read it:
+ * /etc/sneck/config, local:. The dialect: --dialect, that URL, SNECK_DIALECT, the files. The password, which
+ * is never needed where other users can read it:
  * --password-file, SNECK_PASSWORD_FILE, the URL, REDISCLI_AUTH.
  *
  * A configuration file has `key = value` lines and # comments. What it says wrongly is an error
@@ -59,8 +60,11 @@ static int take_line(struct settings *settings, const char *path, int number, ch
 		return keep(&settings->url, value);
 	if (!strcmp(key, "namespace"))
 		return keep(&settings->name_space, value);
+	if (!strcmp(key, "dialect"))
+		return keep(&settings->dialect, value);
 	if (strcmp(key, "lease") != 0)
-		return complain_line(path, number, "unknown key; known are url, namespace, lease: ", key);
+		return complain_line(
+		        path, number, "unknown key; known are url, namespace, dialect, lease: ", key);
 	int64_t lease_ms;
 	if (!parse_duration(value, &lease_ms) || lease_ms <= 0)
 		return complain_line(path, number, "not a time (500ms, 10s, 2m, 1h): ", value);
@@ -154,6 +158,17 @@ static int find_password(struct settings *settings, const char *option) {
 
 /* ---- All of it ------------------------------------------------------------------------------*/
 
+/* What the URL says counts before the environment and the files. The library complains if --dialect says
+ * something else. */
+static void prefer_url(struct settings *settings) {
+	char *by_url = server_url_dialect(settings->url);
+
+	if (!by_url)
+		return;
+	free(settings->dialect);
+	settings->dialect = by_url;
+}
+
 static int find_all(struct settings *ret, const struct common_options *common) {
 	const char *named = find_server_url(common->server);
 	int code = 0;
@@ -162,12 +177,17 @@ static int find_all(struct settings *ret, const struct common_options *common) {
 		code = keep(&ret->url, named);
 	if (code == 0 && common->name_space)
 		code = keep(&ret->name_space, common->name_space);
+	const char *dialect = common->dialect ? common->dialect : getenv("SNECK_DIALECT");
+	if (code == 0 && dialect && *dialect)
+		code = keep(&ret->dialect, dialect);
 	if (code == 0)
 		code = read_files(ret);
 	if (code != 0)
 		return code;
 	ret->url_named = ret->url != NULL;
 	code = keep(&ret->url, "local:");
+	if (code == 0 && !common->dialect)
+		prefer_url(ret);
 	return code ? code : find_password(ret, common->password_file);
 }
 
@@ -187,6 +207,12 @@ int settings_load(struct settings *ret, const struct common_options *common) {
 	return code;
 }
 
+const char *settings_family(const struct settings *settings) {
+	if (settings->dialect && strcmp(settings->dialect, "native") != 0)
+		return settings->dialect;
+	return settings->name_space ? settings->name_space : "sneck";
+}
+
 static void free_secret(char *secret) {
 	if (secret)
 		explicit_bzero(secret, strlen(secret));
@@ -197,5 +223,6 @@ void settings_done(struct settings *settings) {
 	free_secret(settings->url);
 	free_secret(settings->password);
 	free(settings->name_space);
+	free(settings->dialect);
 	*settings = (struct settings){ 0 };
 }

@@ -14,5 +14,7 @@ int snecki_redisson_encode_scan(const struct dialect_session *session, const cha
 bool snecki_redisson_key_name(
         const struct dialect_session *session, const char *key, size_t key_len, struct buf *out);
 void snecki_redisson_needs(struct sneck_probe_info *ret);
+int snecki_redisson_encode_rights(const struct dialect_session *session, bool reads_only, struct buf *out);
+bool snecki_redisson_decode_rights(const struct redisReply *reply, struct sneck_probe_info *ret);
 
 #endif

@@ -19,6 +19,7 @@
 #include "base/err.h"
 #include "dialect/compat.h"
 #include "dialect/reply.h"
+#include "dialect/rights.h"
 #include "net/server_error.h"
 
 enum {
@@ -173,15 +174,59 @@ bool snecki_redisson_key_name(
 
 /* ---- Rights -------------------------------------------------------------------------------------*/
 
-static const char looking[] = "evalsha_ro eval_ro time hlen hget hgetall hscan get pttl exists llen lrange";
-static const char holding[] =
-        " evalsha eval hset hdel hmget hrandfield pexpire set del incr publish subscribe unsubscribe ping "
-        "rpush lrem lindex lpop zadd zrem zscore zincrby";
+enum { H = 1u << SNECK_ROLE_HOLDER, V = 1u << SNECK_ROLE_VIEWER, O = 1u << SNECK_ROLE_OPERATOR };
+
+/* Of all four objects: a user who has these can use any of them. `$r` is a key that a script makes beside
+ * the lock. */
+static const struct right rows[] = {
+	{ "evalsha", { "x", "1", "$k" }, H | O },
+	{ "eval", { "x", "1", "$k" }, H | O },
+	{ "evalsha_ro", { "x", "1", "$k" }, H | V | O },
+	{ "eval_ro", { "x", "1", "$k" }, H | V | O },
+	{ "time", { NULL }, H | V | O },
+	{ "exists", { "$k" }, H | V | O },
+	{ "pttl", { "$r" }, H | V | O },
+	{ "get", { "$r" }, H | V | O },
+	{ "hlen", { "$k" }, H | V | O },
+	{ "hget", { "$k", "x" }, H | V | O },
+	{ "hgetall", { "$k" }, H | V | O },
+	{ "hscan", { "$k", "0" }, H },
+	{ "hexists", { "$k", "x" }, H },
+	{ "hrandfield", { "$k", "1" }, H | O },
+	{ "hset", { "$k", "x", "x" }, H | O },
+	{ "hdel", { "$k", "x" }, H | O },
+	{ "pexpire", { "$k", "1" }, H | O },
+	{ "set", { "$r", "x" }, H },
+	{ "del", { "$r" }, H | O },
+	{ "incr", { "$r" }, H },
+	{ "publish", { "$c", "x" }, H | O },
+	{ "subscribe", { "$c" }, H },
+	{ "unsubscribe", { "$c" }, H },
+	{ "ping", { NULL }, H },
+	{ "scan", { "0" }, V | O },
+	{ "info", { NULL }, O },
+};
+static const struct rights rights = { rows, sizeof rows / sizeof rows[0] };
 
 void snecki_redisson_needs(struct sneck_probe_info *ret) {
-	const size_t size = sizeof ret->needs[0];
+	snecki_rights_needs(&rights, ret);
+}
 
-	snprintf(ret->needs[SNECK_ROLE_HOLDER], size, "%s%s", looking, holding);
-	snprintf(ret->needs[SNECK_ROLE_VIEWER], size, "%s scan", looking);
-	snprintf(ret->needs[SNECK_ROLE_OPERATOR], size, "%s%s scan info", looking, holding);
+int snecki_redisson_encode_rights(const struct dialect_session *session, bool reads_only, struct buf *out) {
+	struct buf key = BUF_INIT, beside = BUF_INIT, channel = BUF_INIT;
+	int r = snecki_compat_name(session, "x", 1, &key);
+
+	if (r == 0) {
+		snecki_compat_suffixed(&beside, &key, "x");
+		snecki_compat_prefixed(&channel, "redisson_lock__channel", &key);
+		r = snecki_rights_encode(&rights, &key, &beside, &channel, reads_only, out);
+	}
+	snecki_buf_done(&key);
+	snecki_buf_done(&beside);
+	snecki_buf_done(&channel);
+	return r;
+}
+
+bool snecki_redisson_decode_rights(const struct redisReply *reply, struct sneck_probe_info *ret) {
+	return snecki_rights_decode(&rights, reply, ret);
 }
