@@ -41,6 +41,61 @@ static void whoever_hears_again_looks_at_once(void **state) {
 	sneck_close(holder);
 }
 
+/* The server may have forgotten everything while nobody was connected. Left to the watchdog, a holder would
+ * learn it a third of its lease later. */
+static void whoever_is_connected_again_looks_at_once(void **state) {
+	(void)state;
+	struct test_proxy proxy;
+	test_proxy_start(&proxy, server->socket_path);
+	sneck_client *client = test_open(proxy.url);
+	sneck_hold *hold = test_take(client, "door", SNECK_WRITE, 0);
+	test_redis_ok(server, "FLUSHALL");
+	int64_t begin_ms = test_now_ms();
+	test_proxy_cut_all(&proxy);
+	test_release(test_take(client, "other", SNECK_WRITE, 5000)); /* it connects when it has a reason to */
+	assert_true(WAIT_UNTIL(sneck_hold_state(hold) == SNECK_LOST, 20000));
+	if (test_now_ms() - begin_ms > SNECK_LEASE_DEFAULT_MS / 6)
+		fail_msg("told after %lld ms", (long long)(test_now_ms() - begin_ms));
+	assert_result(SNECK_ELOST, sneck_release(hold), NULL);
+	sneck_close(client);
+	test_proxy_stop(&proxy);
+}
+
+/* What will not pass is told at once, however long the caller would wait. */
+static void an_error_that_lasts_is_not_waited_for(void **state) {
+	(void)state;
+	char key[160];
+	sneck_client *client = test_open(server->url);
+	sneck_acquire_options options = test_waiting(8000);
+	sneck_hold *hold = NULL;
+	sneck_error error = { 0 };
+	test_redis_ok(server, "SET %s value", test_key("door", key));
+	int64_t begin_ms = test_now_ms();
+	assert_result(
+	        SNECK_ETYPE, sneck_acquire(client, "door", SNECK_WRITE, &options, &hold, &error), &error);
+	if (test_now_ms() - begin_ms > 4000)
+		fail_msg("told after %lld ms", (long long)(test_now_ms() - begin_ms));
+	sneck_close(client);
+}
+
+/* A release has a time of its own, whether the server answers or not; it goes on in the background. */
+static void a_release_returns_though_nobody_answers(void **state) {
+	(void)state;
+	struct test_proxy proxy;
+	test_proxy_start(&proxy, server->socket_path);
+	sneck_client *client = test_open_command_ms(proxy.url, 300);
+	sneck_hold *hold = test_take(client, "door", SNECK_WRITE, 0);
+	test_proxy_silence(&proxy, true, true);
+	int64_t begin_ms = test_now_ms();
+	assert_result(SNECK_EUNKNOWN, sneck_release(hold), NULL);
+	if (test_now_ms() - begin_ms > 300 + TEST_SLACK_MS)
+		fail_msg("back after %lld ms", (long long)(test_now_ms() - begin_ms));
+	test_proxy_calm(&proxy);
+	assert_true(test_await_members(server, "door", "W", 0, 5000));
+	sneck_close(client);
+	test_proxy_stop(&proxy);
+}
+
 /* Whoever read one answer that is not its own may be out of step with all that follow. */
 static void an_answer_that_does_not_fit_ends_the_connection(void **state) {
 	(void)state;
@@ -66,6 +121,9 @@ static void an_answer_that_does_not_fit_ends_the_connection(void **state) {
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		TEST(whoever_hears_again_looks_at_once),
+		TEST(whoever_is_connected_again_looks_at_once),
+		TEST(an_error_that_lasts_is_not_waited_for),
+		TEST(a_release_returns_though_nobody_answers),
 		TEST(an_answer_that_does_not_fit_ends_the_connection),
 	};
 	return cmocka_run_group_tests(tests, test_server_up, test_server_down);
