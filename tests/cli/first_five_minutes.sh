@@ -148,7 +148,7 @@ done
 echo "11. the C program of the README"
 sed -n '/^```c$/,/^```$/p' "$root/README.md" | sed '1d;$d' >"$work/order.c"
 lines=$(grep -c . "$work/order.c")
-[ "$lines" -ge 10 ] && [ "$lines" -le 24 ] || fail "the program has $lines lines"
+[ "$lines" -ge 10 ] && [ "$lines" -le 15 ] || fail "the program has $lines lines"
 # shellcheck disable=SC2086 # a list of options
 "${CC:-cc}" ${CFLAGS:-} -std=c11 -Wall -Wextra -Werror -I "$root/include" "$work/order.c" "$@" -o "$work/order"
 expect 0 "$work/order"
