@@ -70,13 +70,12 @@ static bool disturbed(const struct check_world *world, const struct check_entry 
 
 	for (size_t i = 0; i < world->faults.n; i++) {
 		const struct history_record *fault = world->faults.items[i];
-		uint32_t victim;
+		uint32_t victim = world->fault_victims[i];
 
 		if (fault->invoke_ns > until)
 			break;
 		if (check_returned(fault) < from)
 			continue;
-		victim = check_victim(world, fault);
 		if (victim == waiter->process || victim >= CHECK_NOBODY)
 			return true;
 	}

@@ -204,7 +204,7 @@ static uint32_t process_with_pid(const struct check_world *world, uint64_t pid, 
 	return found;
 }
 
-uint32_t check_victim(const struct check_world *world, const struct history_record *record) {
+static uint32_t victim_of(const struct check_world *world, const struct history_record *record) {
 	if (record->token)
 		return process_with_pid(world, record->token, check_returned(record));
 	if (record->actor == 0 || record->actor == HISTORY_ALL)
@@ -213,11 +213,15 @@ uint32_t check_victim(const struct check_world *world, const struct history_reco
 }
 
 static int note_stops(struct check_world *world) {
+	world->fault_victims = malloc((world->faults.n + 1) * sizeof *world->fault_victims);
+	if (!world->fault_victims)
+		return -1;
 	for (size_t i = 0; i < world->faults.n; i++) {
 		const struct history_record *fault = world->faults.items[i];
-		uint32_t victim = check_victim(world, fault);
+		uint32_t victim = victim_of(world, fault);
 		struct check_stop *grown;
 
+		world->fault_victims[i] = victim;
 		world->report->faults++;
 		world->report->faults_bit += fault->result > 0;
 		if (!(fault->flags & HISTORY_STOPPED) || victim == CHECK_NOBODY)
@@ -236,7 +240,7 @@ static int note_stops(struct check_world *world) {
 static void note_deaths(struct check_world *world) {
 	for (size_t i = 0; i < world->deaths.n; i++) {
 		const struct history_record *death = world->deaths.items[i];
-		uint32_t victim = check_victim(world, death);
+		uint32_t victim = victim_of(world, death);
 
 		if (victim < world->n_files && death->invoke_ns < world->processes[victim].death_ns)
 			world->processes[victim].death_ns = death->invoke_ns;
@@ -306,6 +310,7 @@ void check_world_done(struct check_world *world) {
 	free(world->lives);
 	free(world->spans);
 	free(world->stops);
+	free(world->fault_victims);
 	free(world->faults.items);
 	free(world->wipes.items);
 	free(world->calms.items);

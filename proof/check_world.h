@@ -71,6 +71,8 @@ struct check_world {
 	struct check_span *spans; /* sorted by lock and start */
 	size_t n_spans, spans_room;
 	struct check_list faults, wipes, calms, breaks, lefts, deaths; /* sorted by time; breaks by hold */
+	uint32_t *fault_victims; /* of each of `faults`: a process, CHECK_EVERYBODY, or CHECK_NOBODY of whom
+	                          * there is a history */
 	struct check_stop *stops;
 	size_t n_stops;
 	int64_t first_ns, last_ns;
@@ -79,9 +81,6 @@ struct check_world {
 /* ---- check_world.c ------------------------------------------------------------------------------*/
 int check_world_load(struct check_world *world);
 void check_world_done(struct check_world *world);
-/* What a driver's record is aimed at: a process, CHECK_EVERYBODY or CHECK_NOBODY of whom there is a history.
- */
-uint32_t check_victim(const struct check_world *world, const struct history_record *record);
 /* How long the process was stopped between the two moments. */
 int64_t check_stopped_ns(const struct check_world *world, uint32_t process, int64_t from, int64_t to);
 /* Did the server lose the state of the lock after `from` and before `to`? */
