@@ -2,8 +2,8 @@
 /* Looking at locks of other programs' layouts, and breaking them.
  *
  * The owners are texts of other programs: whatever cannot be printed is shown as `?`, and one that is too
- * long is cut. Such an id does not name its holder any more, so it breaks nothing. These layouts keep no
- * records of who a session is, and nothing tells since when it holds. */
+ * long is cut. Such an owner has no id by which it could be broken, because that might name another. These
+ * layouts keep no records of who a session is, and nothing tells since when it holds. */
 #include "dialect/compat.h"
 
 #include <stdio.h>
@@ -36,7 +36,9 @@ static bool read_party(redisReply *const *at, bool waits, sneck_party *ret) {
 	        (owner->str[0] != 'R' && owner->str[0] != 'W') || !snecki_reply_i64(at[1], &holds) ||
 	        !snecki_reply_i64(at[2], &ret->lease_left_ms))
 		return false;
-	copy_printable(ret->id, sizeof ret->id, owner->str, (size_t)owner->len);
+	if ((size_t)owner->len < sizeof ret->id && strlen(owner->str) == (size_t)owner->len &&
+	        snecki_compat_check_id(owner->str))
+		memcpy(ret->id, owner->str, (size_t)owner->len + 1);
 	copy_printable(ret->session, sizeof ret->session, owner->str + 1, (size_t)owner->len - 1);
 	ret->kind = waits ? SNECK_PARTY_WAITER : SNECK_PARTY_HOLDER;
 	ret->mode = owner->str[0] == 'W' ? SNECK_WRITE : SNECK_READ;

@@ -6,9 +6,10 @@
 
 #include "base/err.h"
 #include "dialect/counted/counted.h"
+#include "dialect/intent/intent.h"
 
 static const struct dialect *const dialects[] = { &snecki_native, &snecki_redisson_lock,
-	&snecki_redisson_rwlock, &snecki_redisson_fenced, &snecki_counted };
+	&snecki_redisson_rwlock, &snecki_redisson_fenced, &snecki_counted, &snecki_intent };
 
 enum { DIALECTS = sizeof dialects / sizeof dialects[0] };
 

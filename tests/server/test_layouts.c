@@ -333,8 +333,9 @@ static void a_key_that_is_no_lock_is_refused(void **state) {
 int main(int argc, char **argv) {
 	if (argc > 1)
 		return test_actor_main(argc, argv);
-	static char counted[] = "counted";
+	static char counted[] = "counted", intent[] = "intent";
 #define COUNTED(name) cmocka_unit_test_prestate_setup_teardown(name, test_server_clean, NULL, counted)
+#define INTENT(name) cmocka_unit_test_prestate_setup_teardown(name, test_server_clean, NULL, intent)
 	const struct CMUnitTest tests[] = {
 		COUNTED(readers_share_and_writers_do_not),
 		COUNTED(sessions_exclude_each_other),
@@ -348,6 +349,18 @@ int main(int argc, char **argv) {
 		COUNTED(what_is_not_supported_says_so),
 		COUNTED(holders_are_shown_listed_and_broken),
 		COUNTED(a_key_that_is_no_lock_is_refused),
+		INTENT(readers_share_and_writers_do_not),
+		INTENT(sessions_exclude_each_other),
+		INTENT(a_release_wakes_at_once),
+		INTENT(without_messages_it_is_found_by_asking),
+		INTENT(who_gives_up_leaves_nothing),
+		INTENT(a_renewed_hold_outlives_its_lease),
+		INTENT(what_is_gone_from_the_server_is_lost),
+		INTENT(a_fixed_lease_ends_on_time),
+		INTENT(a_killed_holder_is_free_within_its_lease),
+		INTENT(what_is_not_supported_says_so),
+		INTENT(holders_are_shown_listed_and_broken),
+		INTENT(a_key_that_is_no_lock_is_refused),
 	};
 	return cmocka_run_group_tests(tests, test_server_up, test_server_down);
 }
