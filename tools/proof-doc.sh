@@ -46,6 +46,17 @@ row() { # claim, trials, violations, campaign
 	echo "| $1 | $(thousands "$2") | $(thousands "$3") | $limit | $(field date "$results/$4.json"), seed \`$(field seed "$results/$4.json")\`, commit \`$(field commit "$results/$4.json")\`; $local_state |"
 }
 
+# Defects that were put in are a choice, not trials: no rate follows from them.
+row_of_mutants() { # name of the result, who was to catch them
+	if [ ! -e "$results/$1.json" ]; then
+		echo "| \`$1\` | – | – | – | not run yet |"
+		return
+	fi
+	state=current
+	[ "$(field sources "$results/$1.json")" = "$sources" ] || state="**stale**: the sources have changed since"
+	echo "| defects put into sneck one by one: each is noticed by $2 | $(thousands "$(field counted "$results/$1.json")") | $(thousands "$(field violations "$results/$1.json")") | – | $(field date "$results/$1.json"), commit \`$(field commit "$results/$1.json")\`; $state |"
+}
+
 figures() {
 	sources=$(sum_sources)
 	echo "| claim | trials | violations | rate, if none was seen (3/n) | run |"
@@ -70,6 +81,8 @@ figures() {
 		silence) row "silences of the line to a holder: notice before the end of the lease ($(thousands "$(field notices "$file")") holds)" "$counted" "$bad" silence ;;
 		esac
 	done
+	row_of_mutants mutants "the test that is named for it"
+	row_of_mutants mutants-harness "the nemesis"
 }
 
 begin='<!-- figures: tools/proof-doc.sh -->'
