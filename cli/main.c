@@ -3,9 +3,15 @@
  * own file and goes through <sneck/sneck.h>.
  *
  * Whatever a command has printed must have arrived: a full disk behind standard output is a failure of
- * sneck's, not a success with half an answer. */
+ * sneck's, not a success with half an answer.
+ *
+ * A caller may have closed standard descriptors. A connection to the server must not get one of their
+ * numbers: what is said to people would go there. */
+#include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <sneck/sneck.h>
 
@@ -60,7 +66,21 @@ static int dispatch(int argc, char **argv) {
 	return command ? command->main(command, argc - 1, argv + 1) : no_such_command(argv[1]);
 }
 
+/* Fill the gaps with what fails as a closed one does, and what the command that runs under a lock does
+ * not get: it finds them closed. False: there is not even that. */
+static bool fill_standard_descriptors(void) {
+	static const int modes[] = { O_WRONLY, O_RDONLY, O_RDWR };
+
+	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+		if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", modes[fd] | O_CLOEXEC) != fd)
+			return false;
+	}
+	return true;
+}
+
 int main(int argc, char **argv) {
+	if (!fill_standard_descriptors())
+		return EXIT_INTERNAL;
 	int code = dispatch(argc, argv);
 
 	/* Whoever has said so already has said it better. */

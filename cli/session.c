@@ -98,7 +98,9 @@ int session_complain(const struct session *session, const sneck_error *error, in
 	const char *text = error->text[0] ? error->text : sneck_strerror(error->code);
 	const char *remedy = remedy_of(session, error);
 
-	talk("%s: %s", session->settings.url_shown, text);
+	/* "local:" has its colon */
+	const char *shown = session->settings.url_shown;
+	talk("%s%s %s", shown, strcmp(shown, "local:") == 0 ? "" : ":", text);
 	/* A refusal in the middle of a script looks like no answer: what it has done so far is not known. */
 	if ((error->code == SNECK_EACCES || error->code == SNECK_EUNKNOWN) && say_missing_rule(session))
 		return EXIT_NOPERM;

@@ -271,6 +271,29 @@ static void test_descriptors(void **state) {
 	assert_string_equal(cli_out(&cli), "0\n1\n2\n3\n");
 }
 
+/* Closed ones stay closed for the command, and nothing of sneck's gets their numbers: the guardian, which
+ * has a copy of sneck's, shows it. */
+static void test_closed_descriptors(void **state) {
+	struct cli cli;
+	char path[128];
+
+	(void)state;
+	snprintf(path, sizeof(path), "%s/fds", server.dir);
+	cli_start_program(&cli, &server, "sh",
+	        CLI_ARGS("-c", "exec \"$@\" <&- >&- 2>&-", "sh", SNECK_BINARY, "run", "-v", "closed", "sh",
+	                "-c",
+	                "for fd in 0 1 2; do test ! -e /proc/self/fd/$fd || exit 91; done; "
+	                "readlink /proc/$PPID/fd/0 /proc/$PPID/fd/1 /proc/$PPID/fd/2 >$0; exit 3",
+	                path));
+	assert_int_equal(cli_wait(&cli, 5000), 3);
+	cli_start_program(&cli, &server, "cat", CLI_ARGS(path));
+	assert_int_equal(cli_wait(&cli, 5000), 0);
+	assert_string_equal(cli_out(&cli), "/dev/null\n/dev/null\n/dev/null\n");
+	/* An answer that nobody can read is none. */
+	cli_start_program(&cli, &server, "sh", CLI_ARGS("-c", "exec \"$0\" --version >&-", SNECK_BINARY));
+	assert_int_equal(cli_wait(&cli, 5000), 125);
+}
+
 static void test_standard_input(void **state) {
 	struct cli cli;
 
@@ -468,6 +491,7 @@ int main(void) {
 		cmocka_unit_test(test_overhead),
 		cmocka_unit_test(test_environment),
 		cmocka_unit_test(test_descriptors),
+		cmocka_unit_test(test_closed_descriptors),
 		cmocka_unit_test(test_standard_input),
 		cmocka_unit_test(test_signals_are_as_before),
 		cmocka_unit_test(test_forwards_signals),
