@@ -191,7 +191,10 @@ static int judge_store(struct check_world *world, const struct history_record *s
 	life = check_life_at(world, store->hold, store->invoke_ns);
 	if (!life || life->end < store->return_ns)
 		return 0;
-	if (check_wiped(world, store->lock, life->grant->invoke_ns, store->return_ns)) {
+	/* A store remembers what the server has forgotten: where numbers begin anew, it refuses those who are
+	 * valid until they have grown past what it has seen. */
+	if (check_wiped(world, store->lock, life->grant->invoke_ns, store->return_ns) ||
+	        (greatest && numbers_began_anew(world, greatest, store))) {
 		check_excuse(world, CHECK_STORE, CHECK_BY_WIPE);
 		return 0;
 	}

@@ -200,6 +200,24 @@ static void whoever_is_valid_is_not_refused(void **state) {
 	past_excused(past, CHECK_STORE, CHECK_BY_WIPE, 1);
 }
 
+/* A store remembers what the server has forgotten. */
+static void a_store_may_refuse_where_tokens_begin_anew(void **state) {
+	struct past *past = *state;
+
+	hold(past, 1, 'W', 1, 100, 20);
+	store(past, 1, 1, 112, 20, 1);
+	past_add(past, past_event(HISTORY_WIPE, 0, 150, 160));
+	past->records[0][0].detail = 1;
+	hold(past, 2, 'W', 2, 200, 10);
+	store(past, 2, 2, 212, 10, 0);
+	past_expect(past, CHECK_STORE, 2, 0);
+	past_excused(past, CHECK_STORE, CHECK_BY_WIPE, 1);
+	/* Without an earlier write that was greater it had no reason. */
+	past->records[1][2].result = 0;
+	past->records[1][2].return_ns = 130;
+	past_expect(past, CHECK_STORE, 2, 1);
+}
+
 int main(void) {
 #define T(name) cmocka_unit_test_setup_teardown(name, start, stop)
 	const struct CMUnitTest tests[] = {
@@ -215,6 +233,7 @@ int main(void) {
 		T(a_stale_token_that_was_taken_is_found),
 		T(what_the_other_store_took_is_counted),
 		T(whoever_is_valid_is_not_refused),
+		T(a_store_may_refuse_where_tokens_begin_anew),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
