@@ -63,6 +63,11 @@ void driver_judge(struct rig *rig, struct verdict *verdict) {
 	} else {
 		check_print(stdout, &report);
 		add_report(verdict, &report);
+		/* Histories that are gone would otherwise pass for a run without a fault. */
+		if (report.grants == 0) {
+			printf("nothing was granted in %zu histories: this run says nothing\n", n);
+			verdict->violations++;
+		}
 		check_done(&report);
 	}
 	if (rig->crashed) {
