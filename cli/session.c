@@ -177,6 +177,9 @@ int session_open(struct session *session, const struct session_request *request)
 			talk("no server was named: using local:, whose locks hold on this machine only; for "
 			     "others set SNECK_URL=redis://HOST (--server local: silences this)");
 	}
+	if (strstr(settings->url, "verify=none") && !session->common->quiet)
+		talk("verify=none: the server's certificate is not looked at; anybody on the way may pose as "
+		     "it");
 	if (open_patiently(session, request, &options, &error) == 0)
 		return 0;
 	return session_complain(session, &error, EXIT_CONFIG);

@@ -136,7 +136,7 @@ enum {
 	SNECK_OPEN_VERIFY_GRANTS = 1u << 1 /* never believe a grant message before a claim confirms it */
 };
 
-/* Open a session. URLs: redis://[user:password@]host[:port][/db], unix:///path[?db=N], local:
+/* Open a session. URLs: redis[s]://[user:password@]host[:port][/db], unix:///path[?db=N], local:
  * (a private server of this user, started on first use). Does not touch the network unless
  * SNECK_OPEN_CONNECT is set. SNECK_EINVAL names the part of the URL that is wrong. */
 SNECK_API int sneck_open(

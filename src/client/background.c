@@ -115,6 +115,7 @@ int snecki_client_links(sneck_client *client) {
 	struct buf channel = BUF_INIT;
 	struct conn_config conn = {
 		.url = &client->server,
+		.tls = client->tls,
 		.client_name = client->session_id,
 		.connect_ms = client->connect_ms,
 		.command_ms = client->command_ms,
@@ -128,6 +129,7 @@ int snecki_client_links(sneck_client *client) {
 	int r = snecki_native.channel(&client->session, &channel); /* no other has one */
 	struct sub_config sub = {
 		.url = &client->server,
+		.tls = client->tls,
 		.client_name = client->session_id,
 		.channel = channel.data,
 		.channel_len = channel.len,

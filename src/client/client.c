@@ -15,6 +15,7 @@
 #include "base/err.h"
 #include "base/options.h"
 #include "base/random.h"
+#include "net/tls.h"
 #include "topology/local.h"
 
 /* ---- Fork ---------------------------------------------------------------------------------------*/
@@ -154,6 +155,11 @@ static int set_url(
 	        (options->password && replace(&client->url.password, options->password) < 0))
 		return snecki_err(reterr, SNECK_ENOMEM, "out of memory");
 	snecki_url_display(&client->url, client->display, sizeof client->display);
+	if (client->url.tls) {
+		r = snecki_tls_context_new(&client->url, &client->tls, reterr);
+		if (r < 0)
+			return r;
+	}
 	client->server = client->url; /* borrows; `local:` gets its path when it is started */
 	return 0;
 }
@@ -259,6 +265,7 @@ static void free_client(sneck_client *client) {
 		munmap(client->fork_page, (size_t)sysconf(_SC_PAGESIZE));
 	if (client->server.path != client->url.path)
 		free(client->server.path);
+	snecki_tls_context_free(client->tls);
 	snecki_url_done(&client->url);
 	snecki_record_done(client);
 	free(client->name_space);
@@ -284,6 +291,10 @@ static int build(
 	snecki_record_init(client, options);
 	if (!client->name_space || set_log(client, options) < 0)
 		return snecki_err(reterr, SNECK_ENOMEM, "out of memory");
+	if (client->url.verify_none)
+		snecki_log(&client->log, LOG_WARN_,
+		        "verify=none: the certificate of %s is not looked at; anybody may pose as it",
+		        client->display);
 	r = make_fork_page(client);
 	if (r < 0)
 		return snecki_err_sys(reterr, r, errno, "cannot set up the detection of fork()");

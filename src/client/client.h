@@ -90,9 +90,12 @@ struct record {
 	struct req req;
 };
 
+struct tls_context;
+
 struct sneck_client {
-	struct url url;    /* as given */
-	struct url server; /* where to connect: `url`, or the private server's socket */
+	struct url url;          /* as given */
+	struct url server;       /* where to connect: `url`, or the private server's socket */
+	struct tls_context *tls; /* NULL: plain */
 	char *name_space;
 	char *prefix; /* NULL: none */
 	char session_id[SESSION_MAX + 1];

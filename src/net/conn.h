@@ -34,6 +34,7 @@
 struct redisReply;
 struct sneck_error;
 struct conn;
+struct tls_context;
 
 /* Where a thread waits. One per thread and wait; lives on the caller's stack or in its request. A word
  * of bits and a futex rather than a mutex and a condition: whoever is woken runs into no lock. */
@@ -79,6 +80,7 @@ struct req {
 
 struct conn_config {
 	const struct url *url;   /* URL_TCP or URL_UNIX; borrowed */
+	struct tls_context *tls; /* borrowed; NULL: plain */
 	const char *client_name; /* HELLO … SETNAME; may be NULL */
 	uint32_t connect_ms;
 	uint32_t command_ms;

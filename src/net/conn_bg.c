@@ -32,6 +32,7 @@ int snecki_conn_new(const struct conn_config *config, struct conn **ret) {
 		return SNECK_ENOMEM;
 	const struct link_config link_config = {
 		.url = config->url,
+		.tls = config->tls,
 		.client_name = config->client_name,
 		.connect_ms = config->connect_ms,
 		.command_ms = config->command_ms,

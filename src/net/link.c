@@ -25,6 +25,7 @@
 #include "base/err.h"
 #include "net/hello.h"
 #include "net/reader.h"
+#include "net/tls.h"
 #include "net/url.h"
 
 enum {
@@ -43,6 +44,8 @@ int snecki_link_init(struct link *link, const struct link_config *config) {
 }
 
 void snecki_link_close(struct link *link) {
+	snecki_tls_free(link->tls);
+	link->tls = NULL;
 	if (link->fd >= 0)
 		close(link->fd);
 	link->fd = -1;
@@ -61,8 +64,10 @@ void snecki_link_done(struct link *link) {
 }
 
 void snecki_link_abandon(struct link *link, bool quiet) {
-	if (!quiet)
+	if (!quiet) {
 		link->reader = NULL;
+		link->tls = NULL;
+	}
 	/* The helper thread did not come along; its descriptor did. */
 	if (link->resolver)
 		close(snecki_resolver_fd(link->resolver));
@@ -153,8 +158,22 @@ static int begin_greeting(struct link *link, struct sneck_error *reterr) {
 	link->reply_index = 0;
 	if (!link->reader || link->replies_left < 0)
 		return snecki_err(reterr, SNECK_ENOMEM, "out of memory");
-	if (link->config.url->kind == URL_TCP)
+	return 0;
+}
+
+/* The socket is connected. */
+static int begin_talking(struct link *link, struct sneck_error *reterr) {
+	const struct url *url = link->config.url;
+
+	if (url->kind == URL_TCP)
 		tune_tcp(link);
+	if (!link->config.tls)
+		return begin_greeting(link, reterr);
+	const char *name = url->server_name ? url->server_name : url->host;
+	if (snecki_tls_new(link->config.tls, link->fd, name, &link->tls) < 0)
+		return snecki_err(reterr, SNECK_ENOMEM, "out of memory");
+	link->state = LINK_SECURING;
+	link->tls_events = POLLOUT;
 	return 0;
 }
 
@@ -253,6 +272,9 @@ int snecki_link_prepare(const struct link *link, struct pollfd *pfd, int64_t *de
 		pfd->events = POLLOUT;
 		deadline = link->retry_ns ? link->retry_ns : link->address_ns;
 		break;
+	case LINK_SECURING:
+		pfd->events = link->tls_events;
+		break;
 	case LINK_GREETING:
 		pfd->events = POLLIN | (link->greeting.len ? POLLOUT : 0);
 		break;
@@ -298,16 +320,33 @@ static int step_connecting(struct link *link, int64_t now_ns, struct sneck_error
 		so_error = errno;
 	if (so_error)
 		return next_address(link, so_error, now_ns, reterr);
-	return begin_greeting(link, reterr);
+	return begin_talking(link, reterr);
+}
+
+static int step_securing(struct link *link, int64_t now_ns, struct sneck_error *reterr) {
+	char where[WHERE_MAX];
+	snecki_url_display(link->config.url, where, sizeof(where));
+	int r = snecki_tls_handshake(link->tls, &link->tls_events, where, reterr);
+	if (r == 0 && now_ns >= link->deadline_ns)
+		return snecki_err(reterr, SNECK_ECONN,
+		        "cannot connect to %s: no answer to the TLS handshake within %u ms; does it speak "
+		        "TLS "
+		        "on this port? A plain server is redis://",
+		        where, (unsigned)link->config.connect_ms);
+	return r <= 0 ? r : begin_greeting(link, reterr);
 }
 
 static int step_greeting(struct link *link, int64_t now_ns, struct sneck_error *reterr) {
 	/* A server that refuses says why and closes, perhaps before it was greeted: its words count, not
 	 * the end of the connection. */
+	struct sneck_error last = { 0 };
 	int broken = send_greeting(link, reterr);
-	int received = snecki_link_receive(link, broken < 0 ? NULL : reterr);
-	if (broken == 0 && received < 0)
-		broken = received;
+	int received = snecki_link_receive(link, &last);
+	if (received < 0 && (broken == 0 || last.code == SNECK_EACCES)) {
+		broken = last.code;
+		if (reterr)
+			*reterr = last;
+	}
 	struct redisReply *reply;
 	int r = 0;
 	while (link->replies_left > 0 && (r = snecki_link_next(link, &reply, reterr)) > 0) {
@@ -340,6 +379,9 @@ int snecki_link_step(struct link *link, int64_t now_ns, struct sneck_error *rete
 		case LINK_CONNECTING:
 			r = step_connecting(link, now_ns, reterr);
 			break;
+		case LINK_SECURING:
+			r = step_securing(link, now_ns, reterr);
+			break;
 		case LINK_GREETING:
 			r = step_greeting(link, now_ns, reterr);
 			break;
@@ -354,6 +396,8 @@ int snecki_link_step(struct link *link, int64_t now_ns, struct sneck_error *rete
 }
 
 ssize_t snecki_link_send(struct link *link, const char *data, size_t len) {
+	if (link->tls)
+		return snecki_tls_send(link->tls, data, len);
 	for (;;) {
 		ssize_t n = send(link->fd, data, len, MSG_NOSIGNAL | MSG_DONTWAIT);
 		if (n >= 0)
@@ -365,7 +409,29 @@ ssize_t snecki_link_send(struct link *link, const char *data, size_t len) {
 	}
 }
 
+/* Until there is nothing left: what OpenSSL has taken from the socket nobody could poll for. */
+static int receive_tls(struct link *link, struct sneck_error *reterr) {
+	char where[WHERE_MAX];
+	int got = 0;
+
+	snecki_url_display(link->config.url, where, sizeof(where));
+	for (;;) {
+		ssize_t n = snecki_tls_receive(link->tls, link->chunk, CHUNK, where, reterr);
+		if (n == 0)
+			return got;
+		if (n < 0)
+			return got ? got
+			           : (reterr ? reterr->code : SNECK_ECONN); /* what came before goes first */
+		int r = snecki_reader_feed(link->reader, link->chunk, (size_t)n, reterr);
+		if (r < 0)
+			return r;
+		got = 1;
+	}
+}
+
 int snecki_link_receive(struct link *link, struct sneck_error *reterr) {
+	if (link->tls)
+		return receive_tls(link, reterr);
 	ssize_t n;
 	do {
 		n = recv(link->fd, link->chunk, CHUNK, MSG_DONTWAIT);

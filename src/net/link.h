@@ -18,11 +18,14 @@
 struct reader;
 struct redisReply;
 struct sneck_error;
+struct tls;
+struct tls_context;
 
 struct link_config {
 	const struct url *url;   /* URL_TCP or URL_UNIX; borrowed */
+	struct tls_context *tls; /* borrowed; NULL: plain */
 	const char *client_name; /* borrowed; may be NULL */
-	uint32_t connect_ms;     /* for all of resolving, connecting and greeting */
+	uint32_t connect_ms;     /* for all of resolving, connecting, encrypting and greeting */
 	uint32_t command_ms;     /* how long the kernel waits for an acknowledgement of what was sent */
 };
 
@@ -30,6 +33,7 @@ enum link_state {
 	LINK_CLOSED,
 	LINK_RESOLVING,  /* the name server is being asked */
 	LINK_CONNECTING, /* connect() is under way, or will be tried again at retry_ns */
+	LINK_SECURING,   /* the TLS handshake is under way */
 	LINK_GREETING,   /* the greeting is sent, its replies are awaited */
 	LINK_UP
 };
@@ -38,6 +42,8 @@ struct link {
 	struct link_config config;
 	enum link_state state;
 	int fd;                    /* -1: none */
+	struct tls *tls;           /* NULL: plain */
+	short tls_events;          /* LINK_SECURING: what to poll for */
 	struct reader *reader;     /* of this connection */
 	char *chunk;               /* where received bytes land first */
 	struct resolver *resolver; /* may outlive an attempt: a slow name server is asked once */

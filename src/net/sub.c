@@ -54,6 +54,7 @@ int snecki_sub_new(const struct sub_config *config, struct sub **ret) {
 		return SNECK_ENOMEM;
 	const struct link_config link_config = {
 		.url = config->url,
+		.tls = config->tls,
 		.client_name = config->client_name,
 		.connect_ms = config->connect_ms,
 		.command_ms = config->command_ms,

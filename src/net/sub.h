@@ -17,9 +17,11 @@
 
 struct sneck_error;
 struct sub;
+struct tls_context;
 
 struct sub_config {
-	const struct url *url; /* borrowed */
+	const struct url *url;   /* borrowed */
+	struct tls_context *tls; /* borrowed; NULL: plain */
 	const char *client_name;
 	const char *channel; /* copied */
 	size_t channel_len;

@@ -21,7 +21,7 @@
 enum { DEFAULT_PORT = 6379, HOST_MAX = 255 };
 
 static const char FORMS[] =
-        "valid forms are redis://[user:password@]host[:port][/db], unix:///path[?db=N] and local:";
+        "valid forms are redis[s]://[user:password@]host[:port][/db], unix:///path[?db=N] and local:";
 
 /* A piece of the text. */
 struct span {
@@ -210,9 +210,49 @@ static int parse_host_port(struct span s, struct url *url, struct sneck_error *r
 	return 0;
 }
 
+/* Where the value of a parameter that is a text goes; NULL: it is none of these. */
+static char **text_parameter(struct span key, struct url *url) {
+	const struct {
+		const char *key;
+		char **at;
+		bool tls;
+	} texts[] = {
+		{ "user", &url->user, false },
+		{ "password", &url->password, false },
+		{ "dialect", &url->dialect, false },
+		{ "prefix", &url->prefix, false },
+		{ "ca", &url->ca, true },
+		{ "cert", &url->cert, true },
+		{ "key", &url->key, true },
+		{ "servername", &url->server_name, true },
+	};
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+		if (span_is(key, texts[i].key))
+			return texts[i].tls && !url->tls ? NULL : texts[i].at;
+	return NULL;
+}
+
+static int parse_verify(struct span value, bool *ret_none, struct sneck_error *reterr) {
+	*ret_none = span_is(value, "none");
+	if (!*ret_none && !span_is(value, "full"))
+		return snecki_err(reterr, SNECK_EINVAL,
+		        "server URL: verify= is full (the default) or none (anybody may pose as the server)");
+	return 0;
+}
+
+static int unknown_parameter(int number, const struct url *url, struct sneck_error *reterr) {
+	return snecki_err(reterr, SNECK_EINVAL,
+	        "server URL: query parameter number %d is not known; valid are db=, user=, password=, "
+	        "dialect= and prefix=%s, joined by '&' (write '%%26' for '&' in a value)",
+	        number,
+	        url->tls ? ", ca=, cert=, key=, servername= and verify="
+	                 : " (and with rediss:// ca=, cert=, key=, servername=, verify=)");
+}
+
 /* key=value, once each. Texts count the parameters instead of naming them: an unescaped '&' makes a
  * piece of a password look like a parameter's name. */
 static int parse_query(struct span s, bool *has_db, struct url *url, struct sneck_error *reterr) {
+	bool has_verify = false;
 	for (int number = 1; s.len > 0; number++) {
 		const char *amp = span_chr(s, '&');
 		struct span value = s;
@@ -224,30 +264,22 @@ static int parse_query(struct span s, bool *has_db, struct url *url, struct snec
 		struct span key = { value.at, 0 };
 		if (equals)
 			key = cut(&value, equals);
+		char **text = text_parameter(key, url);
+		bool twice;
 		int r;
-		bool twice = false;
-		if (span_is(key, "db")) {
+		if (text) {
+			twice = *text;
+			r = decode(value, "query", text, reterr);
+		} else if (span_is(key, "db")) {
 			twice = *has_db;
 			*has_db = true;
 			r = parse_db(value, &url->db, reterr);
-		} else if (span_is(key, "user")) {
-			twice = url->user;
-			r = decode(value, "user", &url->user, reterr);
-		} else if (span_is(key, "password")) {
-			twice = url->password;
-			r = decode(value, "password", &url->password, reterr);
-		} else if (span_is(key, "dialect")) {
-			twice = url->dialect;
-			r = decode(value, "dialect", &url->dialect, reterr);
-		} else if (span_is(key, "prefix")) {
-			twice = url->prefix;
-			r = decode(value, "prefix", &url->prefix, reterr);
+		} else if (url->tls && span_is(key, "verify")) {
+			twice = has_verify;
+			has_verify = true;
+			r = parse_verify(value, &url->verify_none, reterr);
 		} else {
-			return snecki_err(reterr, SNECK_EINVAL,
-			        "server URL: query parameter number %d is not known; valid are db=, user=, "
-			        "password=, dialect= and prefix=, joined by '&' (write '%%26' for '&' in a "
-			        "value)",
-			        number);
+			return unknown_parameter(number, url, reterr);
 		}
 		if (twice)
 			return bad(reterr, "a query parameter, the user or the password is given twice");
@@ -321,26 +353,26 @@ static int parse_rest(struct span rest, bool is_unix, struct url *url, struct sn
 }
 
 /* 1: a scheme of ours; else an error code. */
-static int check_scheme(struct span scheme, bool *ret_unix, struct sneck_error *reterr) {
+static int check_scheme(struct span scheme, bool *ret_unix, bool *ret_tls, struct sneck_error *reterr) {
 	static const struct {
 		const char *scheme;
 		const char *unsupported; /* NULL: it is supported */
-		bool is_unix;
+		bool is_unix, tls;
 	} schemes[] = {
-		{ "redis", NULL, false },
-		{ "valkey", NULL, false },
-		{ "unix", NULL, true },
-		{ "redis+unix", NULL, true },
-		{ "valkey+unix", NULL, true },
-		{ "rediss", "TLS", false },
-		{ "valkeys", "TLS", false },
-		{ "redis+sentinel", "Sentinel", false },
-		{ "redis-sentinel", "Sentinel", false },
-		{ "rediss+sentinel", "Sentinel", false },
-		{ "valkey+sentinel", "Sentinel", false },
-		{ "redis+cluster", "Cluster", false },
-		{ "rediss+cluster", "Cluster", false },
-		{ "valkey+cluster", "Cluster", false },
+		{ "redis", NULL, false, false },
+		{ "valkey", NULL, false, false },
+		{ "rediss", NULL, false, true },
+		{ "valkeys", NULL, false, true },
+		{ "unix", NULL, true, false },
+		{ "redis+unix", NULL, true, false },
+		{ "valkey+unix", NULL, true, false },
+		{ "redis+sentinel", "Sentinel", false, false },
+		{ "redis-sentinel", "Sentinel", false, false },
+		{ "rediss+sentinel", "Sentinel", false, false },
+		{ "valkey+sentinel", "Sentinel", false, false },
+		{ "redis+cluster", "Cluster", false, false },
+		{ "rediss+cluster", "Cluster", false, false },
+		{ "valkey+cluster", "Cluster", false, false },
 	};
 	for (size_t i = 0; i < sizeof(schemes) / sizeof(schemes[0]); i++) {
 		if (!span_is(scheme, schemes[i].scheme))
@@ -349,6 +381,7 @@ static int check_scheme(struct span scheme, bool *ret_unix, struct sneck_error *
 			return snecki_err(reterr, SNECK_ENOTSUP, "server URL: %s is not supported yet; %s",
 			        schemes[i].unsupported, FORMS);
 		*ret_unix = schemes[i].is_unix;
+		*ret_tls = schemes[i].tls;
 		return 1;
 	}
 	return bad(reterr, "the scheme is not known");
@@ -382,7 +415,7 @@ static int parse(const char *text, struct url *url, struct sneck_error *reterr) 
 		return parse_query((struct span){ rest.at + 1, rest.len - 1 }, &has_db, url, reterr);
 	}
 	bool is_unix = false;
-	int r = check_scheme(scheme, &is_unix, reterr);
+	int r = check_scheme(scheme, &is_unix, &url->tls, reterr);
 	if (r < 0)
 		return r;
 	if (rest.len >= 2 && rest.at[0] == '/' && rest.at[1] == '/')
@@ -412,6 +445,10 @@ void snecki_url_done(struct url *url) {
 	free_secret(url->password);
 	free(url->dialect);
 	free(url->prefix);
+	free(url->ca);
+	free(url->cert);
+	free(url->key);
+	free(url->server_name);
 	*url = (struct url){ 0 };
 }
 
@@ -421,8 +458,8 @@ void snecki_url_display(const struct url *url, char *out, size_t out_size) {
 	case URL_TCP:
 		if (url->db)
 			snprintf(db, sizeof(db), "/%u", url->db);
-		snprintf(out, out_size, strchr(url->host, ':') ? "redis://[%s]:%u%s" : "redis://%s:%u%s",
-		        url->host, url->port, db);
+		snprintf(out, out_size, strchr(url->host, ':') ? "%s://[%s]:%u%s" : "%s://%s:%u%s",
+		        url->tls ? "rediss" : "redis", url->host, url->port, db);
 		break;
 	case URL_UNIX:
 		if (url->db)

@@ -2,6 +2,7 @@
 #ifndef SNECK_NET_URL_H
 #define SNECK_NET_URL_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -20,6 +21,9 @@ struct url {
 	uint32_t db;
 	char *dialect; /* NULL: not named */
 	char *prefix;  /* NULL: none */
+	bool tls;      /* URL_TCP */
+	bool verify_none;
+	char *ca, *cert, *key, *server_name; /* TLS; NULL: not said */
 };
 
 /* redis://, valkey://, unix://, redis+unix://, a bare /path, local:. SNECK_EINVAL: the text names

@@ -229,6 +229,13 @@ static void test_unreachable(void **state) {
 	        cli_run(&cli, &server, CLI_ARGS("run", "--server", "redis://127.0.0.1:1", "a", "true")), 69);
 	assert_true(test_now_ms() - begin_ms < 1000);
 	assert_non_null(strstr(cli_err(&cli), "127.0.0.1:1"));
+	assert_null(strstr(cli_err(&cli), "certificate"));
+	/* Not to look at the server's certificate is announced, whether it can be reached or not. */
+	assert_int_equal(
+	        cli_run(&cli, &server,
+	                CLI_ARGS("run", "--server", "rediss://127.0.0.1:1?verify=none", "a", "true")),
+	        69);
+	assert_non_null(strstr(cli_err(&cli), "certificate is not looked at"));
 	assert_non_null(strstr(cli_err(&cli), "--server"));
 }
 
