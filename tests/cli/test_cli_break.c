@@ -110,6 +110,24 @@ static void test_a_stubborn_victim_is_killed_within_the_grace(void **state) {
 	cli_kill(&victim);
 }
 
+/* Who asked to be told only is told the same, and keeps the command's exit code. */
+static void test_a_victim_that_only_wants_to_know(void **state) {
+	struct cli victim, cli;
+	char id[ID_MAX];
+
+	(void)state;
+	cli_start(&victim, &server,
+	        CLI_ARGS("run", "--on-lost=warn", "demo", "sh", "-c", "echo in; cat; exit 4"));
+	assert_true(cli_wait_out(&victim, "in\n", 10000));
+	assert_int_equal(cli_run(&cli, &server,
+	                         CLI_ARGS("break", "demo", "--id", holder_id(id), "-m", "it hangs", "--now")),
+	        0);
+	assert_true(WAIT_UNTIL(strstr(cli_err(&victim), "the command goes on") != NULL, 10000));
+	has(cli_err(&victim), "broken by ");
+	has(cli_err(&victim), ": it hangs");
+	assert_int_equal(cli_wait(&victim, 10000), 4);
+}
+
 static void test_now_does_not_wait(void **state) {
 	struct cli victim, cli;
 	char id[ID_MAX];
@@ -201,6 +219,7 @@ int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_the_victim_learns_who_and_why),
 		cmocka_unit_test(test_a_stubborn_victim_is_killed_within_the_grace),
+		cmocka_unit_test(test_a_victim_that_only_wants_to_know),
 		cmocka_unit_test(test_now_does_not_wait),
 		cmocka_unit_test(test_a_stale_id_changes_nothing),
 		cmocka_unit_test(test_a_wait_can_be_broken),

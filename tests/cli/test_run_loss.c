@@ -143,6 +143,26 @@ static void test_lost_by_the_servers_word(void **state) {
 	assert_non_null(strstr(cli_err(&cli), "(lost)"));
 }
 
+/* A server that is short of memory has dropped it. */
+static void test_lost_by_eviction(void **state) {
+	static const char fill[] =
+	        "for i = 1, 100 do redis.call('SET', ARGV[1] .. i, string.rep('x', 4096)) end";
+	struct test_server *server = *state;
+	struct cli cli;
+
+	test_redis_ok(server, "CONFIG SET maxmemory-policy allkeys-lru");
+	cli_start(&cli, server,
+	        CLI_ARGS("run", "-q", "--lease", "1500ms", "a", "sh", "-c", "echo ready; exec sleep 60"));
+	assert_true(cli_wait_out(&cli, "ready", 5000));
+	/* Full, so that every key that is older than the newest goes. */
+	test_redis_ok(server, "CONFIG SET maxmemory 3mb");
+	for (int i = 0; i < 200 && test_redis_int(server, "EXISTS sneck:{a}"); i++)
+		freeReplyObject(test_redis(server, "EVAL %s 0 %d.", fill, i));
+	assert_int_equal(test_redis_int(server, "EXISTS sneck:{a}"), 0);
+	assert_int_equal(cli_wait(&cli, 5000), 79);
+	assert_non_null(strstr(cli_err(&cli), "(lost)"));
+}
+
 /* The command ended well, but at the release the lock turns out to have been lost. */
 static void test_lost_before_the_end(void **state) {
 	struct test_server *server = *state;
@@ -205,6 +225,7 @@ int main(void) {
 		LOSS_TEST(test_vanished_server_stops_politely),
 		LOSS_TEST(test_silent_server_kills_the_group),
 		LOSS_TEST(test_lost_by_the_servers_word),
+		LOSS_TEST(test_lost_by_eviction),
 		LOSS_TEST(test_lost_before_the_end),
 		LOSS_TEST(test_short_silence_is_no_loss),
 		LOSS_TEST(test_command_dies_with_sneck),
