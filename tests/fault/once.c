@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "server_errors.h"
+#include "layouts.h"
 #include "wait.h"
 
 enum {
@@ -66,6 +67,10 @@ struct stage {
 };
 
 static void describe_lock(const char *name, char *out, size_t size) {
+	if (test_dialect()) {
+		test_layout_describe(&test_the_server, name, out, size);
+		return;
+	}
 	char key[160];
 	redisReply *reply = test_redis(&test_the_server, "ZRANGE %s 0 -1 WITHSCORES", test_key(name, key));
 	size_t len = 0;
@@ -120,6 +125,7 @@ int once_acquire(struct once_scene *scene, sneck_mode mode, int64_t wait_ms) {
 static sneck_client *open_or_note(struct once_scene *scene, const char *url, uint32_t command_ms) {
 	sneck_client_options options = SNECK_CLIENT_OPTIONS_INIT;
 	options.command_ms = command_ms;
+	options.dialect = test_dialect();
 	sneck_client *client = NULL;
 	if (sneck_open(url, &options, &client, NULL) != 0)
 		once_fail(scene, "cannot open");

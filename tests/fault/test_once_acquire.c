@@ -66,6 +66,11 @@ static void other_writes(struct once_scene *scene) {
 		once_fail(scene, "the other cannot take it");
 }
 
+static void other_reads(struct once_scene *scene) {
+	if (sneck_acquire(scene->other, scene->name, SNECK_READ, NULL, &scene->other_hold, NULL) != 0)
+		once_fail(scene, "the other cannot take it");
+}
+
 /* The other releases when it sees a waiter, or, should that never come, while it still can. */
 static int wait_for_release(struct once_scene *scene) {
 	struct test_call call;
@@ -92,13 +97,21 @@ static int try_in_vain(struct once_scene *scene) {
 	return once_acquire(scene, SNECK_WRITE, 0);
 }
 
-static void only_the_other_holds(struct once_scene *scene) {
+static void check_only_the_other(struct once_scene *scene, long reads, long writes) {
 	int r = scene->result;
 	if (r != SNECK_ETIMEDOUT && r != SNECK_EBUSY && r != SNECK_EUNKNOWN && r != SNECK_ECONN)
 		once_fail(scene, "it cannot have been had");
 	if (!sneck_check(scene->other_hold, 0))
 		once_fail(scene, "the other's hold is not valid");
-	once_expect(scene, 0, 1, 0);
+	once_expect(scene, reads, writes, 0);
+}
+
+static void only_the_other_holds(struct once_scene *scene) {
+	check_only_the_other(scene, 0, 1);
+}
+
+static void only_the_other_reads(struct once_scene *scene) {
+	check_only_the_other(scene, 1, 0);
 }
 
 static void the_other_lets_go(struct once_scene *scene) {
@@ -126,6 +139,8 @@ static void acquire_what_another_holds(void **state) {
 		{ "wait-in-vain", other_writes, wait_in_vain, only_the_other_holds, the_other_lets_go,
 		        false },
 		{ "wait-to-read", other_writes, wait_to_read_in_vain, only_the_other_holds, the_other_lets_go,
+		        false },
+		{ "wait-for-reader", other_reads, wait_in_vain, only_the_other_reads, the_other_lets_go,
 		        false },
 		{ "try-in-vain", other_writes, try_in_vain, only_the_other_holds, the_other_lets_go, false },
 	};

@@ -14,6 +14,7 @@
 
 #include <cmocka.h>
 
+#include "layouts.h"
 #include "wait.h"
 
 struct test_server test_the_server;
@@ -191,6 +192,8 @@ static bool is_dead_holder(const char *member, const char *score, double now_ms)
 }
 
 long test_members(const struct test_server *server, const char *name, const char *kinds) {
+	if (test_dialect())
+		return test_layout_members(server, name, kinds);
 	double now_ms = (double)test_server_ms(server);
 	redisReply *reply = whole_lock(server, name);
 	long count = 0;
@@ -222,6 +225,8 @@ bool test_await_members(
 }
 
 bool test_is_idle(const struct test_server *server, const char *name) {
+	if (test_dialect())
+		return test_layout_is_idle(server, name);
 	char key[160];
 	test_key(name, key);
 	double now_ms = (double)test_server_ms(server);
