@@ -38,11 +38,30 @@ static bool same_owner(const struct check_life *a, const struct check_life *b) {
 	                         ((a->grant->flags | b->grant->flags) & HISTORY_OWNER));
 }
 
+/* When the server granted it: for a hold that is nested in another, when it granted that. Lives are in the
+ * order of their holds, so the outer one is before it. */
+static int64_t asked_ns(const struct check_world *world, const struct check_life *life) {
+	const struct check_life *outer = life;
+
+	while (outer->grant->flags & HISTORY_OWNER && outer > world->lives) {
+		do
+			outer--;
+		while (outer > world->lives && (outer->grant->actor != life->grant->actor ||
+		                                       outer->grant->lock != life->grant->lock));
+	}
+	return outer->grant->invoke_ns < life->grant->invoke_ns ? outer->grant->invoke_ns
+	                                                        : life->grant->invoke_ns;
+}
+
 /* Could the state in which `earlier` was granted have been gone when `later` was? */
 static bool excused(struct check_world *world, enum check_invariant invariant,
-        const struct check_life *earlier, int64_t later_ns) {
+        const struct check_life *earlier, const struct check_life *later, int64_t later_ns) {
 	uint32_t lock = earlier->grant->lock;
-	int64_t from = earlier->grant->invoke_ns;
+	int64_t from = asked_ns(world, earlier);
+
+	/* Of two, one that re-enters later may have been granted before. */
+	if (later && later->grant->flags & HISTORY_OWNER && asked_ns(world, later) < from)
+		from = asked_ns(world, later);
 
 	if (check_wiped(world, lock, from, later_ns)) {
 		check_excuse(world, invariant, CHECK_BY_WIPE);
@@ -71,7 +90,7 @@ static int judge(struct check_world *world, const struct check_span *earlier, co
 	bool first = earlier->end <= span->start; /* the earlier one had ended, not the later */
 	int r;
 
-	if (excused(world, invariant, earlier->life, span->since->return_ns))
+	if (excused(world, invariant, earlier->life, span->life, span->since->return_ns))
 		return 0;
 	if (invariant == CHECK_EXCLUSION)
 		r = check_violated(
@@ -173,7 +192,7 @@ static int judge_meeting(
 		check_excuse(world, CHECK_WITNESS, CHECK_BY_VALIDITY);
 		return 0;
 	}
-	if (later && excused(world, CHECK_WITNESS, earlier, later->grant->return_ns))
+	if (later && excused(world, CHECK_WITNESS, earlier, later, later->grant->return_ns))
 		return 0;
 	return check_violated(
 	        world, CHECK_WITNESS, "two were inside at once", other ? other->grant : life->grant, record);

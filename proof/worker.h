@@ -71,13 +71,19 @@ struct worker_config {
 	uint32_t command_ms;
 	uint32_t races;      /* not 0: play this many races of cancel against grant instead */
 	uint32_t holding_ms; /* how long a section on a slow lock takes at most */
+	int64_t began_ns;    /* of a child: when the command that started it was started */
 	bool commands;       /* one of the threads works through the command */
 	bool plain;          /* write holds only, one wait each: for campaigns that look at one thing */
 };
 
+struct worker_thread;
+struct worker_hold;
+
 /* A hold that is looked after while its thread is in a call. */
 struct worker_watch {
-	int fd; /* -1: none */
+	struct worker_thread *thread; /* NULL: none */
+	struct worker_hold *hold;     /* to be looked at; NULL: the call may end it, only `fd` may be used */
+	int fd;                       /* -1: none */
 	struct history_record form;
 };
 
@@ -140,8 +146,9 @@ bool worker_look(struct worker_thread *thread, struct worker_hold *hold, int64_t
 /* ---- The thread beside them (worker_attend.c) -----------------------------------------------------*/
 void worker_attend(struct worker *worker);
 void worker_dismiss(struct worker *worker);
-/* Around a call on a hold: should the notice come meanwhile, it is written down. */
-void worker_watch(struct worker_thread *thread, const struct worker_hold *hold);
+/* Around a call on a hold: what the program would be told about it meanwhile is written down. `ends`: the
+ * call may free the handle. */
+void worker_watch(struct worker_thread *thread, struct worker_hold *hold, bool ends);
 void worker_unwatch(struct worker_thread *thread);
 
 /* ---- Parts (worker_turn.c, worker_section.c, worker_race.c, worker_command.c) ---------------------*/

@@ -34,14 +34,19 @@ static void cancel_if_due(struct worker *worker, struct board_thread *place) {
 /* ---- Watching holds -----------------------------------------------------------------------------*/
 
 /* The descriptor is copied: the hold's own may be closed by the call that is under way. */
-void worker_watch(struct worker_thread *thread, const struct worker_hold *hold) {
-	struct worker_attendant *attendant = &thread->worker->attendant;
+static int copy_descriptor(struct worker_thread *thread, struct worker_hold *hold) {
 	const struct worker_subject *subject = thread->worker->config.subject;
 	int fd = subject->fd && hold->state_told == SNECK_HELD ? subject->fd(hold->handle) : -1;
-	if (fd < 0 || (fd = fcntl(fd, F_DUPFD_CLOEXEC, 0)) < 0)
-		return;
+	return fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 0);
+}
+
+void worker_watch(struct worker_thread *thread, struct worker_hold *hold, bool ends) {
+	struct worker_attendant *attendant = &thread->worker->attendant;
+	int fd = ends ? copy_descriptor(thread, hold) : -1;
 	pthread_mutex_lock(&attendant->mutex);
-	attendant->watches[thread->index] = (struct worker_watch){ .fd = fd,
+	attendant->watches[thread->index] = (struct worker_watch){ .thread = thread,
+		.hold = ends ? NULL : hold,
+		.fd = fd,
 		.form = { .op = HISTORY_STATE,
 		        .lock = hold->lock,
 		        .actor = thread->actor,
@@ -58,24 +63,29 @@ void worker_unwatch(struct worker_thread *thread) {
 	pthread_mutex_lock(&attendant->mutex);
 	if (watch->fd >= 0)
 		close(watch->fd);
-	watch->fd = -1;
+	*watch = (struct worker_watch){ .fd = -1 };
 	pthread_mutex_unlock(&attendant->mutex);
 }
 
-/* The descriptor says that the hold is no longer HELD; which state it is the thread will see itself. */
-static void watch_holds(struct worker *worker) {
-	struct worker_attendant *attendant = &worker->attendant;
-	pthread_mutex_lock(&attendant->mutex);
-	for (uint32_t i = 0; i < worker->config.threads; i++) {
-		struct worker_watch *watch = &attendant->watches[i];
-		struct pollfd pfd = { .fd = watch->fd, .events = POLLIN };
-		if (watch->fd < 0 || poll(&pfd, 1, 0) <= 0)
-			continue;
+/* As its thread would. */
+static void look(struct worker *worker, struct worker_watch *watch) {
+	struct pollfd pfd = { .fd = watch->fd, .events = POLLIN };
+	if (watch->hold) {
+		(void)worker_look(watch->thread, watch->hold, 0);
+	} else if (watch->fd >= 0 && poll(&pfd, 1, 0) > 0) {
+		/* It is no longer HELD; what it is, the thread will see itself. */
 		history_mark(worker->history, &watch->form);
 		close(watch->fd);
 		watch->fd = -1;
 	}
-	pthread_mutex_unlock(&attendant->mutex);
+}
+
+static void watch_holds(struct worker *worker) {
+	pthread_mutex_lock(&worker->attendant.mutex);
+	for (uint32_t i = 0; i < worker->config.threads; i++)
+		if (worker->attendant.watches[i].thread)
+			look(worker, &worker->attendant.watches[i]);
+	pthread_mutex_unlock(&worker->attendant.mutex);
 }
 
 /* ---- Times when this process was ready to run and did not -----------------------------------------*/

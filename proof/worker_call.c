@@ -129,7 +129,7 @@ int worker_release(struct worker_thread *thread, struct worker_hold *hold) {
 
 int worker_renew(struct worker_thread *thread, struct worker_hold *hold, int64_t lease_ms) {
 	struct history_record *record = begin(thread, HISTORY_RENEW, hold, limit_ms(thread, 0));
-	worker_watch(thread, hold);
+	worker_watch(thread, hold, false);
 	int r = thread->worker->config.subject->renew(hold->handle, lease_ms);
 	worker_unwatch(thread);
 	return end(thread, record, hold, r);
@@ -138,7 +138,7 @@ int worker_renew(struct worker_thread *thread, struct worker_hold *hold, int64_t
 int worker_upgrade(struct worker_thread *thread, struct worker_hold *hold, const struct worker_wish *wish) {
 	struct history_record *record = begin(thread, HISTORY_UPGRADE, hold, limit_ms(thread, wish->wait_ms));
 	record->mode = 'W';
-	worker_watch(thread, hold);
+	worker_watch(thread, hold, false);
 	int r = thread->worker->config.subject->upgrade(hold->handle, wish);
 	worker_unwatch(thread);
 	if (r == 0)
@@ -149,7 +149,7 @@ int worker_upgrade(struct worker_thread *thread, struct worker_hold *hold, const
 int worker_downgrade(struct worker_thread *thread, struct worker_hold *hold) {
 	struct history_record *record = begin(thread, HISTORY_DOWNGRADE, hold, limit_ms(thread, 0));
 	record->mode = 'R';
-	worker_watch(thread, hold);
+	worker_watch(thread, hold, false);
 	int r = thread->worker->config.subject->downgrade(hold->handle);
 	worker_unwatch(thread);
 	if (r == 0)
@@ -161,7 +161,7 @@ int worker_detach(struct worker_thread *thread, struct worker_hold *hold, int64_
         char ret_id[WORKER_ID_MAX]) {
 	struct history_record *record = begin(thread, HISTORY_DETACH, hold, limit_ms(thread, 0));
 	record->token = thread->worker->config.subject->token(hold->handle);
-	worker_watch(thread, hold);
+	worker_watch(thread, hold, true);
 	int r = thread->worker->config.subject->detach(hold->handle, lease_ms, ret_id);
 	worker_unwatch(thread);
 	if (r == 0)

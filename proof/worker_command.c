@@ -17,7 +17,7 @@
 enum { CHILD_RECORDS = 4096, CHILD_MS = 8, NS_PER_MS = 1000000 };
 
 static _Noreturn void become_command(const struct worker_config *config, uint32_t lock, pid_t parent) {
-	char self[256], lock_arg[16], name[WORKER_NAME_MAX];
+	char self[256], lock_arg[16], began[24], name[WORKER_NAME_MAX];
 	/* A worker that is killed takes its command with it: what is left of the command is then ended by
 	 * its guardian, which is one of the things to be seen. */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -26,12 +26,13 @@ static _Noreturn void become_command(const struct worker_config *config, uint32_
 		_exit(126);
 	self[len] = '\0';
 	snprintf(lock_arg, sizeof(lock_arg), "%u", lock);
+	snprintf(began, sizeof(began), "%" PRId64, history_now());
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 	if (null >= 0 && (dup2(null, 0) < 0 || dup2(null, 2) < 0))
 		_exit(126);
 	execl(PROOF_COMMAND, "sneck", "run", "--quiet", "--server", config->url, "--wait", "1500ms",
 	        "--lease", "1s", worker_lock_name(lock, name), "--", self, "--child", "--dir", config->dir,
-	        "--first-lock", lock_arg, (char *)NULL);
+	        "--first-lock", lock_arg, "--began", began, (char *)NULL);
 	_exit(127);
 }
 
@@ -58,7 +59,7 @@ static uint64_t env_number(const char *name) {
 static void still_here(struct history *history, const struct history_record *form) {
 	struct history_record record = *form;
 	record.op = HISTORY_VALID;
-	record.invoke_ns = record.valid_until_ns = history_now();
+	record.invoke_ns = record.return_ns = record.valid_until_ns = history_now();
 	history_mark(history, &record);
 }
 
@@ -76,8 +77,11 @@ int worker_child(const struct worker_config *config) {
 		.actor = atomic_fetch_add(&board->next_actor, 1) + 1,
 		.hold = history_new_hold(history),
 		.token = env_number("SNECK_TOKEN"),
-		.mode = 'W' };
-	form.invoke_ns = form.valid_until_ns = history_now();
+		.mode = 'W',
+		/* The command is told of the lease; this process is only ended in time. */
+		.flags = HISTORY_FIXED,
+		.invoke_ns = config->began_ns };
+	form.return_ns = form.valid_until_ns = history_now();
 	history_mark(history, &form);
 	atomic_fetch_add(&board->locks[form.lock].grants, 1);
 	int64_t until_ns = history_now() + CHILD_MS * NS_PER_MS;

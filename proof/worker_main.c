@@ -39,6 +39,8 @@ static bool set(struct worker_config *config, const char *name, const char *valu
 		config->dir = value;
 	else if (strcmp(name, "seed") == 0)
 		config->seed = strtoull(value, NULL, 10);
+	else if (strcmp(name, "began") == 0)
+		config->began_ns = strtoll(value, NULL, 10);
 	else if (strcmp(name, "subject") == 0)
 		config->subject = find_subject(value);
 	else if (strcmp(name, "commands") == 0)
@@ -55,7 +57,8 @@ int main(int argc, char **argv) {
 		{ "subject", 1, 0, 0 }, { "slot", 1, 0, 0 }, { "threads", 1, 0, 0 },
 		{ "first-lock", 1, 0, 0 }, { "fast-locks", 1, 0, 0 }, { "slow-locks", 1, 0, 0 },
 		{ "command-ms", 1, 0, 0 }, { "races", 1, 0, 0 }, { "holding-ms", 1, 0, 0 },
-		{ "commands", 0, 0, 0 }, { "plain", 0, 0, 0 }, { "child", 0, 0, 'c' }, { 0, 0, 0, 0 } };
+		{ "commands", 0, 0, 0 }, { "began", 1, 0, 0 }, { "plain", 0, 0, 0 }, { "child", 0, 0, 'c' },
+		{ 0, 0, 0, 0 } };
 	struct worker_config config = {
 		.subject = &worker_sneck, .threads = 4, .fast_locks = 4, .command_ms = 300, .holding_ms = 500
 	};

@@ -270,6 +270,23 @@ static void a_wipe_between_the_two_is_an_excuse(void **state) {
 	past_expect(past, CHECK_EXCLUSION, 1, 1);
 }
 
+/* Whoever re-enters goes on with what was granted before the wipe. */
+static void a_nested_hold_is_as_old_as_the_outer_one(void **state) {
+	struct past *past = *state;
+
+	writer(past, 1, 1, 100, 500);
+	past_add(past, past_event(HISTORY_WIPE, 0, 150, 160));
+	writer(past, 2, 2, 200, 400);
+	writer(past, 1, 3, 300, 350);
+	past->records[1][2].flags = HISTORY_OWNER;
+	past_expect(past, CHECK_EXCLUSION, 2, 0);
+	past_excused(past, CHECK_EXCLUSION, CHECK_BY_WIPE, 2);
+	/* Had the outer one been granted after the wipe, the nested one would be no older. */
+	past->records[0][0] = past_event(HISTORY_WIPE, 0, 80, 90);
+	past->records[0][0].lock = 1;
+	past_expect(past, CHECK_EXCLUSION, 2, 2);
+}
+
 /* What a wipe excuses with one must not hide what it does not excuse with another. */
 static void an_excuse_hides_nobody_else(void **state) {
 	struct past *past = *state;
@@ -461,6 +478,7 @@ int main(void) {
 		T(nested_holds_of_one_owner_do_not_exclude_each_other),
 		T(what_is_nested_lives_on),
 		T(a_wipe_between_the_two_is_an_excuse),
+		T(a_nested_hold_is_as_old_as_the_outer_one),
 		T(an_excuse_hides_nobody_else),
 		T(a_broken_hold_ends_with_its_grace),
 		T(a_detached_hold_belongs_to_nobody_until_adopted),
