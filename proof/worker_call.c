@@ -157,8 +157,25 @@ int worker_downgrade(struct worker_thread *thread, struct worker_hold *hold) {
 	return end(thread, record, hold, r);
 }
 
+/* Whoever asks for a lease that is shorter than what is left has no more than that from then on. */
+static void shorten(struct worker_thread *thread, struct worker_hold *hold, int64_t lease_ms) {
+	struct history_record form = { .op = HISTORY_VALID,
+		.lock = hold->lock,
+		.actor = thread->actor,
+		.hold = hold->number,
+		.mode = (uint8_t)hold->mode,
+		.flags = hold->flags,
+		.invoke_ns = history_now() };
+	form.valid_until_ns = form.invoke_ns + lease_ms * NS_PER_MS;
+	if (form.valid_until_ns >= hold->valid_told_ns)
+		return;
+	hold->valid_told_ns = form.valid_until_ns;
+	history_mark(thread->worker->history, &form);
+}
+
 int worker_detach(struct worker_thread *thread, struct worker_hold *hold, int64_t lease_ms,
         char ret_id[WORKER_ID_MAX]) {
+	shorten(thread, hold, lease_ms - 2); /* by the margin, which is at least that */
 	struct history_record *record = begin(thread, HISTORY_DETACH, hold, limit_ms(thread, 0));
 	record->token = thread->worker->config.subject->token(hold->handle);
 	worker_watch(thread, hold, true);
