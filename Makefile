@@ -9,7 +9,7 @@ CTEST ?=
 MUTANTS ?=
 
 .DEFAULT_GOAL := all
-.PHONY: all test asan tsan mutants mutants-quick install bench fault fault-quick proof proof-doc format check-format layers size ci clean help setup-run setup-dev
+.PHONY: all test asan tsan mutants mutants-quick install bench fault fault-quick proof proof-doc format check-format layers size ci clean help setup-run setup-dev setup-interop
 
 all: setup-run ## build the library and the command into build/release
 	@tools/build.sh release
@@ -31,6 +31,10 @@ mutants: setup-dev ## put known defects into a copy, one by one; each must be ca
 
 mutants-quick: setup-dev ## the same with a few, others every day
 	@tools/mutants --quick $(MUTANTS)
+
+interop: setup-interop ## the real Redisson from Maven and sneck on one server
+	@tools/build.sh dev
+	@tests/interop/run.sh build/dev
 
 install: setup-run ## install below PREFIX (and DESTDIR)
 	@tools/build.sh release
@@ -80,3 +84,6 @@ setup-run:
 
 setup-dev:
 	@tools/setup dev
+
+setup-interop:
+	@tools/setup interop

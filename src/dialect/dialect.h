@@ -122,7 +122,8 @@ static inline const struct dialect *snecki_dialect_of(const struct lock_traits *
 }
 
 extern const struct dialect snecki_native;
-extern const struct dialect snecki_redisson_lock, snecki_redisson_rwlock, snecki_redisson_fenced;
+extern const struct dialect snecki_redisson_lock, snecki_redisson_rwlock, snecki_redisson_fenced,
+        snecki_redisson_fair;
 
 /* The dialect of that name (NULL: native). NULL and SNECK_EINVAL: there is none; the text lists those
  * there are. */

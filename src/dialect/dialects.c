@@ -9,7 +9,8 @@
 #include "dialect/intent/intent.h"
 
 static const struct dialect *const dialects[] = { &snecki_native, &snecki_redisson_lock,
-	&snecki_redisson_rwlock, &snecki_redisson_fenced, &snecki_counted, &snecki_intent };
+	&snecki_redisson_rwlock, &snecki_redisson_fair, &snecki_redisson_fenced, &snecki_counted,
+	&snecki_intent };
 
 enum { DIALECTS = sizeof dialects / sizeof dialects[0] };
 

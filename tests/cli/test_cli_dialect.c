@@ -117,6 +117,8 @@ static void test_looking_and_breaking(void **state) {
 	        cli_run(&cli, &server, CLI_ARGS("break", "--now", "--id", "WJ:7", "-m", "test", "x")), 0);
 	assert_int_equal(test_redis_int(&server, "EXISTS x"), 0);
 	assert_int_equal(cli_run(&cli, &server, CLI_ARGS("doctor")), 1); /* it saves nothing */
+	assert_non_null(strstr(cli_out(&cli), "PASS  rights"));
+	assert_non_null(strstr(cli_out(&cli), "PASS  lock"));
 	assert_null(strstr(cli_out(&cli), "FAIL"));
 	unsetenv("SNECK_DIALECT");
 }
@@ -152,7 +154,8 @@ static void make_user(char url[192]) {
  * what it refused. */
 static void test_the_rule_suffices(void **state) {
 	(void)state;
-	static const char *const dialects[] = { "redisson:lock", "redisson:rwlock", "redisson:fenced", NULL };
+	static const char *const dialects[] = { "redisson:lock", "redisson:rwlock", "redisson:fenced",
+		"redisson:fair", NULL };
 
 	for (const char *const *dialect = dialects; *dialect; dialect++) {
 		char url[192];

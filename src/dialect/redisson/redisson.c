@@ -61,6 +61,18 @@ static const struct object fenced = {
 	.break_ = REDISSON_MUTEX_BREAK,
 };
 
+static const struct object fair = {
+	.channel = "redisson_lock__channel",
+	.own_channels = true,
+	.extra = { "redisson_lock_queue", "redisson_lock_timeout" },
+	.acquire = REDISSON_FAIR_ACQUIRE,
+	.release = REDISSON_FAIR_RELEASE,
+	.renew = REDISSON_MUTEX_RENEW,
+	.downgrade = NO_SCRIPT,
+	.inspect = REDISSON_FAIR_INSPECT,
+	.break_ = REDISSON_FAIR_BREAK,
+};
+
 /* ---- Requests -----------------------------------------------------------------------------------*/
 
 static void add_keys(struct compat_call *call, const struct object *object, const struct buf *name) {
@@ -269,6 +281,7 @@ static bool says_free(const char *payload, size_t len) {
 OBJECT_FUNCTIONS(lock)
 OBJECT_FUNCTIONS(rwlock)
 OBJECT_FUNCTIONS(fenced)
+OBJECT_FUNCTIONS(fair)
 
 const struct dialect snecki_redisson_lock = {
 	.name = "redisson:lock",
@@ -286,4 +299,10 @@ const struct dialect snecki_redisson_fenced = {
 	.name = "redisson:fenced",
 	.traits = { MUTEX, .server_tokens = true },
 	OBJECT_MEMBERS(fenced),
+};
+
+const struct dialect snecki_redisson_fair = {
+	.name = "redisson:fair",
+	.traits = { MUTEX, .no_tokens = true },
+	OBJECT_MEMBERS(fair),
 };
