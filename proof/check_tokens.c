@@ -88,14 +88,17 @@ static bool number(const struct check_entry *entry, struct numbered *ret) {
 	return true;
 }
 
-/* The one excuse: the server lost the lock *and* its clock went back. */
+/* The excuses: the server lost the lock *and* its clock showed less than the last number (1); or it lost the
+ * lock, and a session that held it and has not found out yet passes on the numbers that it had (2). */
 static bool numbers_began_anew(const struct check_world *world, const struct history_record *earlier,
         const struct history_record *later) {
 	for (size_t i = 0; i < world->wipes.n; i++) {
 		const struct history_record *wipe = world->wipes.items[i];
 
-		if (wipe->detail && (wipe->lock == later->lock || wipe->lock == HISTORY_ALL) &&
-		        check_returned(wipe) > earlier->invoke_ns && wipe->invoke_ns < later->return_ns)
+		if (!wipe->detail || (wipe->lock != later->lock && wipe->lock != HISTORY_ALL))
+			continue;
+		if (check_returned(wipe) > earlier->invoke_ns && wipe->invoke_ns < later->return_ns &&
+		        (wipe->detail == 1 || later->invoke_ns < check_returned(wipe)))
 			return true;
 	}
 	return false;

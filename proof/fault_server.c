@@ -39,16 +39,15 @@ static uint64_t engaged(struct strike *strike) {
 	return n;
 }
 
-/* Tokens follow the clock, and where they are ahead of it a lost key lets them begin anew: see
+/* The server has lost its state. Who held finds out with the next renewal, and shares and hands over inside
+ * its process until then; waiters find out with their next heartbeat, and join again; those who come
+ * meanwhile go before them. Only then the fault is healed.
+ *
+ * Tokens follow the clock, and where they are ahead of it a lost key lets them begin anew: see
  * rig->ahead_until_ns. */
-static void wiped(struct strike *strike, int64_t begin_ns) {
-	rig_wiped(strike->rig, begin_ns, begin_ns < strike->rig->ahead_until_ns);
-}
-
-/* Waiters that the server has forgotten find out with their next heartbeat, and join again. Until then the
- * fault is not healed: those who come meanwhile go before them. */
-static void let_waiters_find_out(void) {
+static void wiped(struct strike *strike, int64_t begin_ns, bool tokens) {
 	rig_pass_time(SNECK_WAITER_BEAT_MS + 150);
+	rig_wiped(strike->rig, begin_ns, tokens || begin_ns < strike->rig->ahead_until_ns);
 }
 
 /* ---- Time that the server does not answer --------------------------------------------------------*/
@@ -91,8 +90,7 @@ static void flush_all(struct strike *strike) {
 	int64_t begin_ns = history_now();
 	strike->bite = (uint64_t)test_redis_int(server_of(strike), "DBSIZE");
 	test_redis_ok(server_of(strike), "FLUSHALL");
-	wiped(strike, begin_ns);
-	let_waiters_find_out();
+	wiped(strike, begin_ns, false);
 }
 
 static void fill_memory(struct strike *strike) {
@@ -112,9 +110,8 @@ static void evict(struct strike *strike) {
 	test_redis_ok(server_of(strike), "CONFIG SET maxmemory 1");
 	rig_pass_time(rng_between(&strike->rng, 50, 500));
 	test_redis_ok(server_of(strike), "CONFIG SET maxmemory 0 maxmemory-policy noeviction");
-	wiped(strike, begin_ns);
 	strike->bite = info_number(strike, "stats", "evicted_keys:") - before;
-	let_waiters_find_out();
+	wiped(strike, begin_ns, false);
 }
 
 static void restart(struct strike *strike) {
@@ -133,8 +130,7 @@ static void restart(struct strike *strike) {
 	if (rig_restart_server(strike->rig) != 0)
 		abort();
 	/* Readers that join readers of the old state get the number that was theirs. */
-	rig_wiped(strike->rig, begin_ns, strike->kind->number || begin_ns < strike->rig->ahead_until_ns);
-	let_waiters_find_out();
+	wiped(strike, begin_ns, strike->kind->number);
 }
 
 /* ---- Connections ---------------------------------------------------------------------------------*/
@@ -179,8 +175,7 @@ static void jump_ahead(struct strike *strike) {
 	strike->bite = engaged(strike);
 	strike->rig->clock->step_us += rng_between(&strike->rng, 50, 5000) * 1000;
 	rig_pass_time(20);
-	wiped(strike, begin_ns);
-	let_waiters_find_out();
+	wiped(strike, begin_ns, false);
 }
 
 static void jump_back(struct strike *strike) {

@@ -47,8 +47,9 @@ enum history_op {
 	HISTORY_FAULT, /* from invoke_ns to return_ns (the moment it was healed; 0: never); `detail` is the
 	                * fault_kind, `token` and `actor` its victim, `result` how many operations it struck
 	                * (0: it did not bite). HISTORY_STOPPED in `flags`: the victim was not scheduled */
-	HISTORY_WIPE,  /* between the two times the server lost the state of `lock` (HISTORY_ALL: of all).
-	                * `detail` 1: and its clock went back, so that tokens may begin anew */
+	HISTORY_WIPE,  /* between the two times the server lost the state of `lock` (HISTORY_ALL: of all), and
+	                * those who held have not found out. `detail` 1: its clock shows less than the last
+	                * tokens, so that they may begin anew; 2: only those who hold pass on what they had */
 	HISTORY_CALM,  /* from here on no fault is at work: waiters must be served */
 	HISTORY_DEATH, /* the process was killed, and reaped by return_ns */
 	HISTORY_QUIET, /* everybody has left: from here on nothing may be held */

@@ -12,7 +12,10 @@
 
 #include <sneck/sneck.h>
 
-enum { WAIT_MS = 5000, STUCK_NS = 1000000000, LEASE_MS = 2000 };
+/* A hold that nobody knows of lasts as long as the waiter's lease. */
+#define STUCK_NS (INT64_C(1000000) * SNECK_WAITER_LEASE_MS * 5 / 6)
+
+enum { WAIT_MS = 5000, LEASE_MS = 2000 };
 
 struct race {
 	struct worker_thread *thread; /* of the canceller and holder */

@@ -146,6 +146,13 @@ static void only_a_wipe_with_the_clock_set_back_is_an_excuse(void **state) {
 	past_excused(past, CHECK_TOKENS, CHECK_BY_WIPE, 1);
 	past->records[0][0].lock = 2;
 	past_expect(past, CHECK_TOKENS, 1, 1);
+	/* Who held passes on what it had until it has found out, and not later. */
+	past->records[0][0] = past_event(HISTORY_WIPE, 0, 150, 200);
+	past->records[0][0].lock = 1;
+	past->records[0][0].detail = 2;
+	past_expect(past, CHECK_TOKENS, 1, 1);
+	past->records[0][0].return_ns = 201;
+	past_expect(past, CHECK_TOKENS, 1, 0);
 }
 
 static void without_tokens_nothing_is_exercised(void **state) {
