@@ -37,7 +37,7 @@ static const struct option_row server_rows[] = {
 	{ "server", 0, "URL", "redis://, unix:// or local: (default: SNECK_URL, REDIS_URL, config, local:)",
 	        ID_SERVER, 0 },
 	{ "namespace", 0, "NAME", "which family of locks on the server (default: sneck)", ID_NAMESPACE, 0 },
-	{ "dialect", 0, "native|redisson:lock|redisson:rwlock|redisson:fair|redisson:fenced",
+	{ "dialect", 0, "native|redisson:lock|redisson:rwlock|redisson:fair|redisson:fenced|counted|intent",
 	        "the layout on the server, for locks that others share (default: native)", ID_DIALECT, 0 },
 	{ "password-file", 0, "FILE", "the server's password is the first line of FILE", ID_PASSWORD_FILE,
 	        0 },

@@ -137,7 +137,8 @@ static void warm(struct once_scene *scene) {
 	sneck_acquire_options options = test_waiting(5000);
 	char name[64];
 	snprintf(name, sizeof(name), "warm-%s", scene->name);
-	scene->result = sneck_acquire(scene->client, name, SNECK_READ, &options, &hold, &scene->error);
+	sneck_mode mode = test_layout_has_read() ? SNECK_READ : SNECK_WRITE;
+	scene->result = sneck_acquire(scene->client, name, mode, &options, &hold, &scene->error);
 	if (scene->result == 0)
 		(void)sneck_release(hold);
 	else
@@ -254,25 +255,32 @@ static bool is_chosen(const struct once_case *play) {
 	return !only || strcmp(only, name) == 0;
 }
 
+/* Scripts that are called after reading need readers. */
+static bool is_possible(const struct once_script *script) {
+	return test_layout_has_read() || !strstr(script->name, "read");
+}
+
 static bool run(const struct once_script *scripts, int scripts_n, const struct once_fault *faults,
         int faults_n, unsigned messages_min) {
 	static struct once_case cases[CASES_MAX];
 	memset(cases, 0, sizeof(cases));
 	struct once_case dry[16];
 	memset(dry, 0, sizeof(dry));
+	int dry_n = 0;
 	for (int i = 0; i < scripts_n; i++)
-		dry[i] = (struct once_case){ .script = &scripts[i], .fault = -1 };
-	if (!play_all(dry, scripts_n))
+		if (is_possible(&scripts[i]))
+			dry[dry_n++] = (struct once_case){ .script = &scripts[i], .fault = -1 };
+	if (!play_all(dry, dry_n))
 		return false;
 	test_redis_ok(&test_the_server, "FLUSHALL");
 	int n = 0;
-	for (int i = 0; i < scripts_n; i++)
+	for (int i = 0; i < dry_n; i++)
 		for (int fault = 0; fault < faults_n; fault++) {
 			unsigned messages = faults[fault].on_reply ? dry[i].replies : dry[i].requests;
 			if (messages < messages_min)
 				messages = messages_min;
 			for (unsigned nth = 1; nth <= messages && n < CASES_MAX; nth++) {
-				cases[n] = (struct once_case){ .script = &scripts[i],
+				cases[n] = (struct once_case){ .script = dry[i].script,
 					.kind = &faults[fault],
 					.fault = fault,
 					.nth = nth };

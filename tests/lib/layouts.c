@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* See layouts.h. Both layouts are a hash under the lock's name with a field `mode`; what else is in it and
- * beside it differs. */
+/* See layouts.h. All layouts are a hash under the lock's name, with a field `mode` where there are readers;
+ * what else is in it and beside it differs. */
 #include "layouts.h"
 
 #include <stdio.h>
@@ -13,8 +13,21 @@ const char *test_dialect(void) {
 	return getenv("SNECK_TEST_DIALECT");
 }
 
+static bool is(const char *dialect) {
+	return strcmp(test_dialect(), dialect) == 0;
+}
+
 static bool is_counted(void) {
-	return strcmp(test_dialect(), "counted") == 0;
+	return is("counted");
+}
+
+/* One of Redisson's that is no read-write lock: one field, the owner. */
+static bool is_mutex(void) {
+	return strncmp(test_dialect(), "redisson:", 9) == 0 && !is("redisson:rwlock");
+}
+
+bool test_layout_has_read(void) {
+	return !test_dialect() || !is_mutex();
 }
 
 static redisReply *must_be_array(redisReply *reply) {
@@ -36,7 +49,8 @@ static const char *value_of(const redisReply *fields, const char *field) {
 	return "";
 }
 
-/* A read hold of the intent layout that has ended leaves its field for somebody to find. */
+/* A read hold of the intent layout, or of Redisson's, that has ended leaves its field for somebody to find.
+ */
 static bool lives(const struct test_server *server, const char *name, const char *owner) {
 	return test_redis_int(server, "EXISTS {%s}:%s:rwlock_timeout:1", name, owner) == 1;
 }
@@ -55,9 +69,20 @@ static long count_reads(const struct test_server *server, const char *name, cons
 	return count;
 }
 
+static void write_channel(const char *name, char *out, size_t size) {
+	if (is("redisson:rwlock"))
+		snprintf(out, size, "redisson_rwlock:{%s}", name);
+	else if (is_mutex())
+		snprintf(out, size, "redisson_lock__channel:{%s}", name);
+	else
+		snprintf(out, size, "{%s}:%s", name, is_counted() ? "sneck_hint" : "channel");
+}
+
 static long count_listeners(const struct test_server *server, const char *name) {
-	redisReply *reply = must_be_array(
-	        test_redis(server, "PUBSUB NUMSUB {%s}:%s", name, is_counted() ? "sneck_hint" : "channel"));
+	char channel[160];
+
+	write_channel(name, channel, sizeof channel);
+	redisReply *reply = must_be_array(test_redis(server, "PUBSUB NUMSUB %s", channel));
 	long count = (long)reply->element[1]->integer;
 
 	freeReplyObject(reply);
@@ -70,20 +95,45 @@ long test_layout_members(const struct test_server *server, const char *name, con
 	long count = 0;
 
 	if (strchr(kinds, 'W'))
-		count += writes;
-	if (strchr(kinds, 'R') && (!writes || is_counted()))
+		count += is_mutex() ? fields->elements > 0 : writes;
+	if (strchr(kinds, 'R') && !is_mutex() && (!writes || is_counted()))
 		count += count_reads(server, name, fields);
-	if (strcmp(kinds, "w") == 0 || strcmp(kinds, "u") == 0)
+	if (is("redisson:fair") && strpbrk(kinds, "rwu"))
+		count += test_redis_int(server, "LLEN redisson_lock_queue:{%s}", name);
+	else if (strcmp(kinds, "w") == 0 || strcmp(kinds, "u") == 0)
 		count += count_listeners(server, name);
-	if (strcmp(kinds, "rwu") == 0)
+	else if (strcmp(kinds, "rwu") == 0 && strncmp(test_dialect(), "redisson:", 9) != 0)
 		count += test_redis_int(
 		        server, "EXISTS {%s}:%s", name, is_counted() ? "sneck_upgrader" : "wait_write");
 	freeReplyObject(fields);
 	return count;
 }
 
+static long sum_of(const redisReply *fields, const char *mode) {
+	long sum = 0;
+
+	for (size_t i = 0; i < fields->elements; i += 2) {
+		const redisReply *field = fields->element[i];
+		bool writes =
+		        is_mutex() || (field->len > 6 && strcmp(field->str + field->len - 6, ":write") == 0);
+		if (strcmp(field->str, "mode") != 0 && writes == (mode[0] == 'w'))
+			sum += strtol(fields->element[i + 1]->str, NULL, 10);
+	}
+	return sum;
+}
+
+long test_layout_holds(const struct test_server *server, const char *name, sneck_mode mode) {
+	redisReply *fields = fields_of(server, name);
+	const char *letter = mode == SNECK_WRITE ? "wcount" : "rcount";
+	long count = is_counted() ? strtol(value_of(fields, letter), NULL, 10) : sum_of(fields, letter);
+
+	freeReplyObject(fields);
+	return count;
+}
+
 bool test_layout_is_idle(const struct test_server *server, const char *name) {
-	bool idle = test_redis_int(server, "EXISTS %s", name) == 0;
+	bool idle = test_redis_int(server, "EXISTS %s redisson_lock_queue:{%s} redisson_lock_timeout:{%s}",
+	                    name, name, name) == 0;
 	redisReply *keys = must_be_array(test_redis(server, "KEYS {%s}:*", name));
 
 	for (size_t i = 0; i < keys->elements; i++) {

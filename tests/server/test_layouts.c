@@ -333,9 +333,10 @@ static void a_key_that_is_no_lock_is_refused(void **state) {
 int main(int argc, char **argv) {
 	if (argc > 1)
 		return test_actor_main(argc, argv);
-	static char counted[] = "counted", intent[] = "intent";
+	static char counted[] = "counted", intent[] = "intent", redisson[] = "redisson:rwlock";
 #define COUNTED(name) cmocka_unit_test_prestate_setup_teardown(name, test_server_clean, NULL, counted)
 #define INTENT(name) cmocka_unit_test_prestate_setup_teardown(name, test_server_clean, NULL, intent)
+#define REDISSON(name) cmocka_unit_test_prestate_setup_teardown(name, test_server_clean, NULL, redisson)
 	const struct CMUnitTest tests[] = {
 		COUNTED(readers_share_and_writers_do_not),
 		COUNTED(sessions_exclude_each_other),
@@ -361,6 +362,18 @@ int main(int argc, char **argv) {
 		INTENT(what_is_not_supported_says_so),
 		INTENT(holders_are_shown_listed_and_broken),
 		INTENT(a_key_that_is_no_lock_is_refused),
+		REDISSON(readers_share_and_writers_do_not),
+		REDISSON(sessions_exclude_each_other),
+		REDISSON(a_release_wakes_at_once),
+		REDISSON(without_messages_it_is_found_by_asking),
+		REDISSON(who_gives_up_leaves_nothing),
+		REDISSON(a_renewed_hold_outlives_its_lease),
+		REDISSON(what_is_gone_from_the_server_is_lost),
+		REDISSON(a_fixed_lease_ends_on_time),
+		REDISSON(a_killed_holder_is_free_within_its_lease),
+		REDISSON(what_is_not_supported_says_so),
+		REDISSON(holders_are_shown_listed_and_broken),
+		REDISSON(a_key_that_is_no_lock_is_refused),
 	};
 	return cmocka_run_group_tests(tests, test_server_up, test_server_down);
 }
