@@ -11,13 +11,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
 #include "locks.h"
 #include "wait.h"
 
-enum { JAVA_THREADS = 3, THREADS = 4, CLIENTS = 2, WAIT_MS = 2000 };
+enum { JAVA_THREADS = 3, THREADS = 4, CLIENTS = 2, WAIT_MS = 2000, PAUSE_US = 4000 };
 
 struct mixer {
 	pthread_t thread;
@@ -97,6 +98,13 @@ static void write_once(struct mixer *mixer, int what) {
 	give(mixer, hold);
 }
 
+/* Whoever asks without a pause is faster than a Java client that has just been woken, and keeps it out. */
+static void pause_us(int us) {
+	const struct timespec time = { 0, us * 1000L };
+
+	nanosleep(&time, NULL);
+}
+
 static void *mix(void *arg) {
 	struct mixer *mixer = arg;
 
@@ -106,6 +114,7 @@ static void *mix(void *arg) {
 			read_once(mixer, what);
 		else
 			write_once(mixer, what);
+		pause_us(rand_r(&mixer->seed) % PAUSE_US);
 	}
 	return NULL;
 }
@@ -119,7 +128,7 @@ static long finish_java(struct java *java, int for_ms) {
 		if (!java_hear(java, who, heard, for_ms + 30000))
 			fail_msg("Java's %s does not end", who);
 		long n = strtol(heard, &end, 10);
-		if (strcmp(end, " 0") != 0 || n == 0)
+		if (strcmp(end, " 0") != 0)
 			fail_msg("Java's %s: raised and wrong: %s", who, heard);
 		raised += n;
 	}
@@ -133,6 +142,7 @@ void mix_run(struct java *java, const struct test_server *server, const char *ob
 	char url[256];
 	long raised = 0, reads = 0;
 
+	test_redis_ok(server, "DEL mix:counter mix:readers mix:writers");
 	snprintf(url, sizeof url, "%s?dialect=%s", server->url, dialect);
 	for (int i = 0; i < CLIENTS; i++)
 		clients[i] = test_open(url);
@@ -160,7 +170,7 @@ void mix_run(struct java *java, const struct test_server *server, const char *ob
 		sneck_close(clients[i]);
 	print_message("%s: raised %ld times by sneck, %ld by Java; %ld reads by sneck\n", dialect, raised,
 	        by_java, reads);
-	assert_true(raised > 0);
+	assert_true(raised > 0 && by_java > 0);
 	assert_int_equal(test_redis_int(server, "GET mix:counter"), raised + by_java);
 	assert_int_equal(test_redis_int(server, "EXISTS mix"), 0);
 }

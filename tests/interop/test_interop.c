@@ -178,6 +178,60 @@ static void each_keeps_the_other_out(void **state) {
 	assert_true(WAIT_UNTIL(nothing_is_left(), 10000));
 }
 
+/* Redisson's NameMapper, and our prefix. */
+static void a_prefix_is_part_of_the_name(void **state) {
+	(void)state;
+	char url[256];
+
+	for (size_t i = 0; i < OBJECTS; i++) {
+		snprintf(url, sizeof url, "%s?dialect=%s&prefix=app:", server->url, objects[i].dialect);
+		sneck_client *client = test_open(url);
+		sneck_hold *hold = take(client, "x", SNECK_WRITE);
+		java_does(&java, "a", "false", "a try %s app:x 0", objects[i].java);
+		java_does(&java, "a", "true", "a try %s x 0", objects[i].java);
+		java_does(&java, "a", "ok", "a unlock %s x", objects[i].java);
+		test_release(hold);
+		sneck_close(client);
+	}
+}
+
+static long queued(void) {
+	return (long)test_redis_int(server, "LLEN redisson_lock_queue:{line}");
+}
+
+static void the_fair_lock_serves_both_in_order(void **state) {
+	(void)state;
+	sneck_client *client = open_as("redisson:fair"), *other = open_as("redisson:fair");
+	sneck_hold *hold = take(client, "line", SNECK_WRITE);
+	struct test_call second, fourth;
+	char heard[JAVA_LINE_MAX];
+
+	java_say(&java, "first lock fair line");
+	assert_true(WAIT_UNTIL(queued() == 1, 10000));
+	test_call_start(&second, client, "line", SNECK_WRITE, NULL);
+	/* A session has one place for those of its threads who want the same. */
+	assert_false(WAIT_UNTIL(queued() == 2, 50));
+	test_release(hold);
+	java_expect(&java, "first", "ok");
+	assert_true(WAIT_UNTIL(queued() == 1, 10000));
+	java_say(&java, "third lock fair line");
+	assert_true(WAIT_UNTIL(queued() == 2, 10000));
+	test_call_start(&fourth, other, "line", SNECK_WRITE, NULL);
+	assert_true(WAIT_UNTIL(queued() == 3, 10000));
+	java_does(&java, "first", "ok", "first unlock fair line");
+	assert_result(0, test_call_join(&second), &second.error);
+	assert_false(java_hear(&java, "third", heard, 50));
+	test_release(second.hold);
+	java_expect(&java, "third", "ok");
+	assert_false(atomic_load(&fourth.done));
+	java_does(&java, "third", "ok", "third unlock fair line");
+	assert_result(0, test_call_join(&fourth), &fourth.error);
+	test_release(fourth.hold);
+	assert_true(WAIT_UNTIL(nothing_is_left(), 10000));
+	sneck_close(client);
+	sneck_close(other);
+}
+
 /* ---- Re-entry -----------------------------------------------------------------------------------*/
 
 static bool java_counts(const struct object *object, const char *name, const char *who, const char *count) {
@@ -459,7 +513,8 @@ static void at_random_with_readers(void **state) {
 
 static void at_random_without_readers(void **state) {
 	(void)state;
-	mix_run(&java, server, "lock", "redisson:lock", 5000);
+	mix_run(&java, server, "lock", "redisson:lock", 4000);
+	mix_run(&java, server, "fair", "redisson:fair", 4000);
 }
 
 int main(int argc, char **argv) {
@@ -470,6 +525,8 @@ int main(int argc, char **argv) {
 	const struct CMUnitTest tests[] = {
 		TEST(each_keeps_the_other_out),
 		TEST(each_is_woken_at_once),
+		TEST(a_prefix_is_part_of_the_name),
+		TEST(the_fair_lock_serves_both_in_order),
 		TEST(both_re_enter),
 		TEST(readers_of_both_share),
 		TEST(a_writer_excludes_all),
