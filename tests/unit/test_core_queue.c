@@ -399,6 +399,19 @@ static void closing_gives_everything_back(void **state) {
 	expect_silence(bench);
 }
 
+/* No other answer comes that would let the entry make progress: the release goes out with the close. */
+static void closing_gives_a_lone_hold_back_at_once(void **state) {
+	struct bench *bench = bench_of(state);
+	struct deed *hold = hold_it(bench, 1, 'W');
+
+	snecki_core_close(bench->core, bench->now_ns);
+	assert_int_equal(snecki_hold_valid_until(&hold->hold), 0);
+	struct lock_call *release = expect(bench, OP_RELEASE);
+	assert_false(snecki_core_idle(bench->core));
+	answer(bench, release, LOCK_DONE);
+	assert_true(snecki_core_idle(bench->core));
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		TEST(a_lone_pair_is_two_requests),
@@ -425,6 +438,7 @@ int main(void) {
 		TEST(a_private_wait_refuses_nobody_else),
 		TEST(a_thread_that_ends_is_renewed_no_longer),
 		TEST(closing_gives_everything_back),
+		TEST(closing_gives_a_lone_hold_back_at_once),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
