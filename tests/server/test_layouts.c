@@ -283,8 +283,14 @@ static void what_is_not_supported_says_so(void **state) {
 	assert_non_null(strstr(error.text, (const char *)*state));
 	hold = test_take(client, "door", SNECK_WRITE, 0);
 	assert_int_equal(sneck_hold_token(hold), 0);
-	assert_result(SNECK_ENOTSUP, sneck_detach(hold, 1000, id, &error), NULL);
+	assert_result(SNECK_ENOTSUP, sneck_detach(hold, 0, id, &error), NULL);
 	assert_non_null(strstr(error.text, (const char *)*state));
+	assert_result(0, sneck_hold_id(hold, id), NULL);
+	sneck_hold *adopted = NULL;
+	assert_result(SNECK_ENOTSUP, sneck_adopt(client, "door", 4, id, NULL, &adopted, &error), NULL);
+	assert_result(SNECK_ENOTSUP, sneck_renew_id(client, "door", 4, id, 1000, NULL, NULL, &error), NULL);
+	assert_result(SNECK_ENOTSUP, sneck_release_id(client, "door", 4, id, &error), NULL);
+	assert_true(sneck_check(hold, 1000));
 	test_release(hold);
 	sneck_close(client);
 }
@@ -314,6 +320,104 @@ static void holders_are_shown_listed_and_broken(void **state) {
 	assert_true(WAIT_UNTIL(sneck_hold_state(hold) == SNECK_LOST, 2000));
 	assert_result(SNECK_ENOTHELD, sneck_break(client, "door", 4, id, "why", 0, &error), NULL);
 	(void)sneck_release(hold);
+	sneck_close(client);
+}
+
+static sneck_client *open_as(void **state, const char *user) {
+	sneck_client_options options = SNECK_CLIENT_OPTIONS_INIT;
+	sneck_client *client = NULL;
+	sneck_error error = { 0 };
+
+	options.user = user;
+	options.password = "secret";
+	assert_result(0, sneck_open(url_of(state), &options, &client, &error), &error);
+	return client;
+}
+
+/* Takes, waits, gives up, counts, renews, is passed on by a message, looks: what a holder does. */
+static void do_everything(sneck_client *a, sneck_client *b, bool upgrades) {
+	sneck_acquire_options options = test_waiting(1000), briefly = test_waiting(50);
+	sneck_hold *other = NULL;
+	sneck_lock_info *info = NULL;
+	struct test_call call;
+
+	options.owner = 1;
+	for (int i = 0; i < 2; i++) {
+		sneck_mode mode = i ? SNECK_WRITE : SNECK_READ;
+		sneck_hold *hold = test_take_opts(a, "door", mode, &options);
+		sneck_hold *again = test_take_opts(a, "door", mode, &options);
+		assert_result(
+		        SNECK_ETIMEDOUT, sneck_acquire(b, "door", SNECK_WRITE, &briefly, &other, NULL), NULL);
+		assert_result(0, sneck_renew(hold, 40000, NULL), NULL);
+		assert_result(0, sneck_inspect(a, "door", 4, 10, &info, NULL), NULL);
+		sneck_lock_info_free(info);
+		test_release(again);
+		test_call_start(&call, b, "door", SNECK_WRITE, NULL);
+		assert_true(WAIT_UNTIL(test_stats(b).waiters == 1, 5000));
+		if (upgrades && mode == SNECK_READ) {
+			assert_result(0, sneck_upgrade(hold, &options, NULL), NULL);
+			assert_result(0, sneck_downgrade(hold, NULL), NULL);
+		}
+		test_release(hold);
+		assert_result(0, test_call_join(&call), &call.error);
+		test_release(call.hold);
+	}
+}
+
+static void allow(const char *user, const char *commands) {
+	char rest[512], *at = rest, *save = NULL;
+
+	test_redis_ok(server, "ACL SETUSER %s reset on >secret ~* &*", user);
+	snprintf(rest, sizeof rest, "%s", commands);
+	for (const char *word; (word = strtok_r(at, " ", &save)); at = NULL)
+		test_redis_ok(server, "ACL SETUSER %s +%s", user, word);
+}
+
+static long long denials(void) {
+	redisReply *reply = test_redis(server, "ACL LOG");
+	long long n = (long long)reply->elements;
+
+	for (size_t i = 0; i < reply->elements; i++)
+		print_message("denied: %s\n", reply->element[i]->element[7]->str);
+	freeReplyObject(reply);
+	return n;
+}
+
+static void the_rights_that_are_named_are_enough(void **state) {
+	sneck_client *client = open_layout(state);
+	sneck_probe_info probe = SNECK_PROBE_INFO_INIT;
+	sneck_lock_info *info = NULL;
+	sneck_lock_list *list = NULL;
+	sneck_error error = { 0 };
+
+	assert_result(0, sneck_probe(client, &probe, &error), &error);
+	assert_true(probe.rights_known && !probe.missing[SNECK_ROLE_HOLDER][0]);
+	allow("holder", probe.needs[SNECK_ROLE_HOLDER]);
+	allow("operator", probe.needs[SNECK_ROLE_OPERATOR]);
+	allow("viewer", probe.needs[SNECK_ROLE_VIEWER]);
+	test_redis_ok(server, "SCRIPT FLUSH");
+	test_redis_ok(server, "ACL LOG RESET");
+	sneck_client *a = open_as(state, "holder"), *b = open_as(state, "holder");
+	do_everything(a, b, strcmp(*state, "counted") == 0);
+	sneck_hold *hold = test_take(a, "door", SNECK_READ, 0), *other = test_take(b, "door", SNECK_READ, 0);
+	sneck_client *viewer = open_as(state, "viewer");
+	assert_result(0, sneck_list(viewer, NULL, &list, &error), &error);
+	assert_int_equal(list->n, 1);
+	sneck_lock_list_free(list);
+	sneck_client *breaker = open_as(state, "operator");
+	assert_result(0, sneck_inspect(breaker, "door", 4, 10, &info, &error), &error);
+	assert_int_equal(info->party_n, 2);
+	for (size_t i = 0; i < info->party_n; i++)
+		assert_result(
+		        0, sneck_break(breaker, "door", 4, info->parties[i].id, NULL, 0, &error), &error);
+	sneck_lock_info_free(info);
+	assert_int_equal(denials(), 0);
+	(void)sneck_release(hold);
+	(void)sneck_release(other);
+	sneck_close(a);
+	sneck_close(b);
+	sneck_close(viewer);
+	sneck_close(breaker);
 	sneck_close(client);
 }
 
@@ -349,6 +453,7 @@ int main(int argc, char **argv) {
 		COUNTED(a_killed_holder_is_free_within_its_lease),
 		COUNTED(what_is_not_supported_says_so),
 		COUNTED(holders_are_shown_listed_and_broken),
+		COUNTED(the_rights_that_are_named_are_enough),
 		COUNTED(a_key_that_is_no_lock_is_refused),
 		INTENT(readers_share_and_writers_do_not),
 		INTENT(sessions_exclude_each_other),
@@ -361,6 +466,7 @@ int main(int argc, char **argv) {
 		INTENT(a_killed_holder_is_free_within_its_lease),
 		INTENT(what_is_not_supported_says_so),
 		INTENT(holders_are_shown_listed_and_broken),
+		INTENT(the_rights_that_are_named_are_enough),
 		INTENT(a_key_that_is_no_lock_is_refused),
 		REDISSON(readers_share_and_writers_do_not),
 		REDISSON(sessions_exclude_each_other),
