@@ -17,9 +17,9 @@
 #include "command.h"
 #include "exit.h"
 #include "first_use.h"
+#include "lock_view.h"
 #include "run.h"
 
-enum { SCHEMA = 1 };
 enum { GROUP_WAIT = 1, GROUP_MODE };
 enum lock_id {
 	LOCK_NONBLOCK = 1,
@@ -90,16 +90,17 @@ static int check_name(const struct command *command, const char *name) {
 }
 
 /* `ID TOKEN`, or an object. */
-static void print_hold(bool as_json, const char *name, const char *id, uint64_t token, int64_t lease_ms) {
-	if (!as_json) {
+static void print_hold(
+        const struct session *session, const char *name, const char *id, uint64_t token, int64_t left_ms) {
+	if (!session->common->json) {
 		printf("%s %" PRIu64 "\n", id, token);
 		return;
 	}
-	json_t *object = json_pack("{s:i, s:s, s:I, s:I}", "schema", SCHEMA, "id", id, "token",
-	        (json_int_t)token, "lease_ms", (json_int_t)lease_ms);
-	json_t *text = json_string(name); /* NULL: no UTF-8 */
-	if (text)
-		json_object_set_new(object, "name", text);
+	json_t *object = json_head(session);
+	json_set_name(object, name, strlen(name));
+	json_object_set_new(object, "id", json_string(id));
+	json_object_set_new(object, "token", json_integer((json_int_t)token));
+	json_object_set_new(object, "lease_left_ms", json_integer((json_int_t)left_ms));
 	json_dumpf(object, stdout, JSON_COMPACT);
 	putchar('\n');
 	json_decref(object);
@@ -119,7 +120,7 @@ static int let_go(struct run *run) {
 		(void)sneck_release(run->hold);
 		return session_complain(&run->session, &error, EXIT_USAGE);
 	}
-	print_hold(options->parsed.common.json, options->name, id, token, options->lease_ms);
+	print_hold(&run->session, options->name, id, token, options->lease_ms);
 	/* An id that nobody has read names a lock that nobody can give back. */
 	if (fflush(stdout) == 0)
 		return 0;
@@ -205,6 +206,12 @@ static int kept_by_a_program(struct session *session, const char *name, const ch
 static int complain(struct session *session, const char *name, const char *id, sneck_error *error, int r) {
 	if (r == SNECK_ENOTOWNER)
 		return kept_by_a_program(session, name, id);
+	if (r == SNECK_EINVAL) {
+		char shown[SHOWN_MAX];
+		talk("%s is not the id of a hold; sneck lock prints it, sneck show NAME tells it",
+		        quote_name(id, strlen(id), shown));
+		return EXIT_USAGE;
+	}
 	if (sneck_err_outcome(r) == SNECK_OUTCOME_LOST) {
 		talk("%s; nothing was changed", error->text);
 		return EXIT_LOST;
@@ -232,7 +239,7 @@ static int renew_hold(struct session *session, const char *name, const char *id,
 	if (session->common->verbose)
 		talk("%s is held for another %s", quote_name(name, strlen(name), shown),
 		        show_duration(left_ms, left));
-	print_hold(session->common->json, name, id, token, left_ms);
+	print_hold(session, name, id, token, left_ms);
 	return 0;
 }
 
@@ -277,8 +284,8 @@ static int renew_main(const struct command *self, int argc, char **argv) {
 /* ---- Tables ---------------------------------------------------------------------------------*/
 
 static const char *const lock_examples[] = {
-	"read -r id token <<< \"$(sneck lock --lease 10m deploy)\"   hold it for ten minutes",
-	"sneck unlock deploy \"$id\"                                give it back",
+	"hold=$(sneck lock --lease 10m deploy)      hold it for ten minutes",
+	"sneck unlock deploy \"${hold%% *}\"         give it back; ${hold#* } is the token",
 	NULL,
 };
 static const char *const lock_notes[] = {

@@ -121,13 +121,13 @@ static void test_commands_that_hold(void **state) {
 
 	(void)state;
 	json_t *json = checked(0, 1, CLI_ARGS("lock", "--json", "--lease", "20s", "held"));
-	assert_int_equal(look_number(json, "lease_ms"), 20000);
+	assert_int_equal(look_number(json, "lease_left_ms"), 20000);
 	snprintf(id, sizeof(id), "%s", look_text(json, "id"));
 	long long token = look_number(json, "token");
 	json_decref(json);
 	json = checked(0, 1, CLI_ARGS("renew", "--json", "--lease", "30s", "held", id));
 	assert_int_equal(look_number(json, "token"), token);
-	assert_in_range(look_number(json, "lease_ms"), 20001, 30000); /* what is left of it */
+	assert_in_range(look_number(json, "lease_left_ms"), 20001, 30000); /* what is left of it */
 	snprintf(id, sizeof(id), "%s", look_text(json, "id"));
 	json_decref(json);
 	json = checked(0, 2, CLI_ARGS("break", "--json", "held", "--id", id, "-m", "why not", "--now"));
@@ -176,7 +176,7 @@ static void test_the_version(void **state) {
 static void test_none_is_left_out(void **state) {
 	static const char *const tried[] = { "try", "wait", "ls", "show", "doctor", "acl", "lock", "renew",
 		"break", "server", NULL };
-	char name[32], letter[8], option[32], value[64];
+	char name[32], letter[8], option[32], value[256];
 	struct cli cli;
 	int found = 0;
 
@@ -184,7 +184,7 @@ static void test_none_is_left_out(void **state) {
 	assert_int_equal(cli_run(&cli, &server, CLI_ARGS("help", "options")), 0);
 	FILE *table = fopen(cli.out_path, "re");
 	assert_non_null(table);
-	while (fscanf(table, "%31s %7s %31s %63s", name, letter, option, value) == 4) {
+	while (fscanf(table, "%31s %7s %31s %255s", name, letter, option, value) == 4) {
 		if (strcmp(option, "json") != 0)
 			continue;
 		size_t i = 0;

@@ -114,7 +114,7 @@ static void test_renew(void **state) {
 	assert_non_null(strstr(cli_err(&cli), "is held for another"));
 	json_t *object = json_loads(cli_out(&cli), 0, NULL);
 	assert_string_equal(json_string_value(json_object_get(object, "id")), held.id);
-	assert_in_range(json_integer_value(json_object_get(object, "lease_ms")), 3000000, 3600000);
+	assert_in_range(json_integer_value(json_object_get(object, "lease_left_ms")), 3000000, 3600000);
 	json_decref(object);
 	assert_int_equal(cli_run(&cli, &server, CLI_ARGS("unlock", "c", held.id)), 0);
 	assert_int_equal(try_lock("c"), 0);
@@ -188,7 +188,7 @@ static void test_json(void **state) {
 	assert_non_null(object);
 	assert_int_equal(json_integer_value(json_object_get(object, "schema")), 1);
 	assert_string_equal(json_string_value(json_object_get(object, "name")), "f");
-	assert_int_equal(json_integer_value(json_object_get(object, "lease_ms")), 3000);
+	assert_int_equal(json_integer_value(json_object_get(object, "lease_left_ms")), 3000);
 	assert_true(json_integer_value(json_object_get(object, "token")) > 0);
 	const char *id = json_string_value(json_object_get(object, "id"));
 	assert_int_equal(cli_run(&cli, &server, CLI_ARGS("unlock", "f", id)), 0);
