@@ -31,7 +31,9 @@ static void a_free_lock_is_taken(void **state) {
 	expect(LOCK_GRANTED, acquire(&A, 'W', 1));
 	assert_keys("t{A:1=1}");
 	assert_ttl("t", LEASE_MS);
+	redisson_do("PEXPIRE t 1000");
 	expect(LOCK_GRANTED, acquire(&A, 'W', 1)); /* once more */
+	assert_ttl("t", LEASE_MS);
 	expect(LOCK_BUSY, try_acquire(&B, 'W', 1));
 	assert_keys("t{A:1=1}"); /* who does not wait is not in the queue */
 }

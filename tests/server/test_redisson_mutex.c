@@ -111,6 +111,10 @@ static void a_request_sent_twice_changes_nothing_twice(void **state) {
 	expect(LOCK_GRANTED, acquire(&A, 'W', 1));
 	expect(LOCK_GRANTED, beat(&A, 'W', 1));
 	assert_keys("t{A:1=1}");
+	redisson_do("PEXPIRE t 1000"); /* who asks again believes that it has the whole lease from then on */
+	struct lock_outcome outcome = expect(LOCK_GRANTED, acquire(&A, 'W', 1));
+	assert_ttl("t", LEASE_MS);
+	assert_int_equal(outcome.deadline_ms - outcome.server_us / 1000, LEASE_MS);
 	expect(LOCK_WAITING, acquire(&A, 'W', 2)); /* another attempt is another owner */
 	assert_keys("t{A:1=1}");
 }

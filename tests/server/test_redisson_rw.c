@@ -73,6 +73,9 @@ static void a_writer_passes_over_dead_readers(void **state) {
 	redisson_do("SET " TIMEOUT("J:2", "1") " 1 PX 600000");
 	expect(LOCK_WAITING, acquire(&A, 'W', 1));
 	redisson_do("DEL " TIMEOUT("J:2", "1"));
+	redisson_do("SET " TIMEOUT("J:1", "1") " 1 PX 600000"); /* of its two holds the second has ended */
+	expect(LOCK_WAITING, acquire(&A, 'W', 1));
+	redisson_do("DEL " TIMEOUT("J:1", "1"));
 	expect(LOCK_GRANTED, acquire(&A, 'W', 1));
 	assert_keys("t{A:1:write=1 mode=write}");
 	assert_ttl("t", LEASE_MS);
@@ -84,9 +87,11 @@ static void a_writer_looks_at_all_of_many(void **state) {
 	for (int i = 0; i < 1000; i++)
 		redisson_do("HSET t J:%d 1", i);
 	redisson_do("PEXPIRE t 600000");
-	redisson_do("SET " TIMEOUT("J:777", "1") " 1 PX 600000");
-	expect(LOCK_WAITING, acquire(&A, 'W', 1));
-	redisson_do("DEL " TIMEOUT("J:777", "1"));
+	for (int i = 0; i < 1000; i += 111) { /* wherever the one is that lives */
+		redisson_do("SET {t}:J:%d:rwlock_timeout:1 1 PX 600000", i);
+		expect(LOCK_WAITING, acquire(&A, 'W', 1));
+		redisson_do("DEL {t}:J:%d:rwlock_timeout:1", i);
+	}
 	expect(LOCK_GRANTED, acquire(&A, 'W', 1));
 	assert_keys("t{A:1:write=1 mode=write}");
 }
@@ -100,6 +105,7 @@ static void a_huge_count_costs_little(void **state) {
 	expect(LOCK_GRANTED, acquire(&A, 'R', 2));
 	expect(LOCK_DONE, release(&A, 'R', 2));
 	assert_keys("t{J:1=900000000000000 mode=read}");
+	assert_ttl("t", LEASE_MS);
 }
 
 /* ---- Release ------------------------------------------------------------------------------------*/
@@ -258,7 +264,12 @@ static void a_downgrade_wakes_readers(void **state) {
 	assert_ttl("t", 600000);
 	assert_ttl(TIMEOUT("A:2", "2"), 600000);
 	assert_heard(CHANNEL " 1\n");
-	expect(LOCK_GRANTED, downgrade(&A, 2, 1, 2)); /* once more */
+	redisson_do("PEXPIRE t 1000");
+	redisson_do("PEXPIRE " TIMEOUT("A:2", "1") " 1000");
+	redisson_do("PEXPIRE " TIMEOUT("A:2", "2") " 1000");
+	expect(LOCK_GRANTED, downgrade(&A, 2, 1, 2)); /* once more, for the whole lease */
+	assert_ttl("t", LEASE_MS);
+	assert_ttl(TIMEOUT("A:2", "2"), LEASE_MS);
 	assert_heard("");
 	expect(LOCK_GRANTED, acquire(&B, 'R', 1));
 	expect(LOCK_GONE, downgrade(&B, 2, 7, 1));
@@ -273,9 +284,17 @@ static void a_request_sent_twice_changes_nothing_twice(void **state) {
 	expect(LOCK_GRANTED, acquire(&A, 'R', 1));
 	expect(LOCK_GRANTED, acquire(&A, 'R', 1));
 	assert_keys("t{A:1=1 mode=read} " TIMEOUT("A:1", "1") "=1");
+	/* Who asks again believes that it has the whole lease from then on. */
+	redisson_do("PEXPIRE t 1000");
+	redisson_do("PEXPIRE " TIMEOUT("A:1", "1") " 1000");
+	expect(LOCK_GRANTED, acquire(&A, 'R', 1));
+	assert_ttl("t", LEASE_MS);
+	assert_ttl(TIMEOUT("A:1", "1"), LEASE_MS);
 	expect(LOCK_DONE, release(&A, 'R', 1));
 	expect(LOCK_GRANTED, acquire(&A, 'W', 2));
+	redisson_do("PEXPIRE t 1000");
 	expect(LOCK_GRANTED, acquire(&A, 'W', 2));
+	assert_ttl("t", LEASE_MS);
 	assert_keys("t{A:2:write=1 mode=write}");
 }
 

@@ -14,8 +14,7 @@ call('ZCARD', timeouts)
 if is_buried(owner) then
 	return answer('buried')
 elseif holder == owner then -- the same request once more
-	local left = call('PTTL', name)
-	return answer('granted', left > 0 and left or tonumber(lease), '', 'nil')
+	return answer('granted', lengthen(tonumber(lease)), '', 'nil')
 end
 local head = drop_stale()
 if not holder and (not head or head == owner) then

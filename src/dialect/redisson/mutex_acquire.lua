@@ -11,8 +11,7 @@ if refusal or not token then
 elseif is_buried(owner) then
 	return answer('buried')
 elseif holder == owner then -- the same request once more: nobody else has taken a token since
-	local left = call('PTTL', name)
-	return answer('granted', left > 0 and left or tonumber(lease), '', 'nil')
+	return answer('granted', lengthen(tonumber(lease)), '', 'nil')
 elseif holder then
 	local left = call('PTTL', name)
 	return answer(queue and 'waiting' or 'busy', math.max(left, 0), 'W' .. holder, tostring(left))

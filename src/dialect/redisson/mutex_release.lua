@@ -13,7 +13,7 @@ local freed = removed
 bury(5, function(who)
 	freed = freed + call('HDEL', name, who)
 end)
-if freed > 0 and call('EXISTS', name) == 0 then
+if freed > 0 then
 	call('PUBLISH', channel, '0')
 end
 if removed == 1 then

@@ -12,11 +12,7 @@ if not had then
 elseif not is_count(had) then
 	return strange('the count of holds is no positive number')
 end
-local left = call('PTTL', name)
-if left < lease then
-	call('PEXPIRE', name, ARGV[3])
-	left = lease
-end
+local left = lengthen(lease)
 if had ~= holds then
 	call('HSET', name, owner, holds)
 end

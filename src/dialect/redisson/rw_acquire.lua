@@ -18,9 +18,17 @@ end
 
 -- The same request once more: the hold is there, or has died.
 local own = call('HGET', name, mode == 'W' and owner .. ':write' or owner)
-if own then
-	local left = mode == 'W' and call('PTTL', name) or reads_left(owner, tonumber(own))
-	return left > 0 and answer('granted', left, '', 'nil') or answer('gone')
+if own and mode == 'W' then
+	return answer('granted', keep_hash(lease), '', 'nil')
+elseif own then
+	local left = reads_left(owner, tonumber(own))
+	if left == 0 then
+		return answer('gone')
+	end
+	left = math.max(left, lease)
+	keep_hash(left)
+	keep_reads(owner, tonumber(own), left)
+	return answer('granted', left, '', 'nil')
 end
 
 -- Readers that died while others kept the hash alive are still in it. Who wants to write looks until it

@@ -15,16 +15,20 @@ end
 local own = call('HGET', name, owner)
 if own then -- the same request once more
 	local left = reads_left(owner, tonumber(own))
-	return left > 0 and answer('granted', left, '', '1') or answer('gone', 0, '', 'nil')
+	if left == 0 then
+		return answer('gone', 0, '', 'nil')
+	end
+	left = math.max(left, lease)
+	keep_hash(left)
+	keep_reads(owner, tonumber(own), left)
+	return answer('granted', left, '', '1')
 elseif held ~= 'write' or call('HEXISTS', name, old .. ':write') == 0 then
 	return answer('gone', 0, '', 'nil')
 end
 local left = math.max(call('PTTL', name), lease)
 remove_owner(old)
 call('HSET', name, 'mode', 'read', owner, string.format('%d', reads))
-for number = 1, reads do
-	call('SET', timeout_key(owner, number), '1', 'PX', string.format('%d', left))
-end
-call('PEXPIRE', name, string.format('%d', left))
+keep_reads(owner, reads, left)
+keep_hash(left)
 call('PUBLISH', channel, '1')
 return answer('granted', left, '', '1')

@@ -33,15 +33,7 @@ end
 
 left = math.max(left, lease)
 keep_hash(left)
-for number = 1, reads do
-	local key = timeout_key(owner, number)
-	local has = call('PTTL', key)
-	if has == -2 then
-		call('SET', key, '1', 'PX', string.format('%d', left))
-	elseif has < lease then
-		call('PEXPIRE', key, ARGV[3])
-	end
-end
+keep_reads(owner, reads, left)
 drop_timeouts(owner, reads + 1, old)
 if reads == 0 and old > 0 then
 	call('HDEL', name, owner)

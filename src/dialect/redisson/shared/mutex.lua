@@ -12,6 +12,16 @@ local function read_mutex()
 	return found[1]
 end
 
+-- Let it last at least `lease` from now; how long it does.
+local function lengthen(lease)
+	local left = call('PTTL', name)
+	if left < lease then
+		call('PEXPIRE', name, string.format('%d', lease))
+		left = lease
+	end
+	return left
+end
+
 -- A fenced lock's counter, as it stands; nil: it is no number.
 local function read_token(counter)
 	local last = counter and call('GET', counter) or '0'

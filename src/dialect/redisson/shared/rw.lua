@@ -43,9 +43,26 @@ local function read_mode()
 	return nil
 end
 
--- Let the hash last at least this long.
+-- Let the hash last at least this long; how long it does.
 local function keep_hash(ms)
-	if call('PTTL', name) < ms then
+	local left = call('PTTL', name)
+	if left < ms then
 		call('PEXPIRE', name, string.format('%d', ms))
+		left = ms
+	end
+	return left
+end
+
+-- Let each read hold of an owner last at least this long; those that are not there are made.
+local function keep_reads(who, reads, ms)
+	local text = string.format('%d', ms)
+	for number = 1, reads do
+		local key = timeout_key(who, number)
+		local left = call('PTTL', key)
+		if left == -2 then
+			call('SET', key, '1', 'PX', text)
+		elseif left < ms then
+			call('PEXPIRE', key, text)
+		end
 	end
 end

@@ -16,7 +16,7 @@ local function remove_owner(who)
 	return reads, writes
 end
 
--- How long the longest of the others reads; nil: there are too many to look at.
+-- How long the longest of the others reads; nil: there are too many, or too many holds, to look at.
 local function others_left()
 	local owners = call('HLEN', name) - 1 <= LOOK and some_owners(LOOK)
 	if not owners then
@@ -24,6 +24,9 @@ local function others_left()
 	end
 	local longest = 0
 	for _, other in ipairs(owners) do
+		if other[2] > HOLDS then
+			return nil
+		end
 		longest = math.max(longest, reads_left(other[1], other[2]))
 	end
 	return longest
