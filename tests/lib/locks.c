@@ -59,6 +59,7 @@ void test_assert_result(
 sneck_client *test_open_command_ms(const char *url, uint32_t command_ms) {
 	sneck_client_options options = SNECK_CLIENT_OPTIONS_INIT;
 	options.command_ms = command_ms;
+	options.dialect = test_dialect();
 	sneck_client *client = NULL;
 	sneck_error error = { 0 };
 	assert_result(0, sneck_open(url, &options, &client, &error), &error);

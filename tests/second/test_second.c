@@ -467,14 +467,15 @@ static void a_dance_of_both(void **state) {
 	int seconds = wished ? atoi(wished) : 4;
 	struct test_proc procs[DANCERS];
 	struct dancer dancers[DANCERS];
+	const char *url = url_of(state);
 	long ours = 0, theirs = 0;
 
 	for (unsigned i = 0; i < DANCERS; i++) {
 		start_second(state, &procs[i]);
 		test_proc_say(&procs[i], "dance door %u %d", i, seconds);
-		dancers[i] = (struct dancer){ .url = url_of(state),
-			.seed = i + 1,
-			.until_ms = test_now_ms() + seconds * INT64_C(1000) };
+		dancers[i] = (struct dancer){
+			.url = url, .seed = i + 1, .until_ms = test_now_ms() + seconds * INT64_C(1000)
+		};
 		assert_int_equal(pthread_create(&dancers[i].thread, NULL, run_dancer, &dancers[i]), 0);
 	}
 	for (unsigned i = 0; i < DANCERS; i++) {
