@@ -1,6 +1,7 @@
 # The nemesis and its workers.
 pkg_check_modules(CMOCKA REQUIRED IMPORTED_TARGET cmocka)
 add_library(proof_worker STATIC
+  stall.c
   naive.c
   redispy.c
   worker.c
@@ -38,6 +39,7 @@ add_executable(sneck-nemesis
   fault_process.c
   fault_proxy.c
   fault_server.c
+  stall.c
   worker_board.c
 )
 if(SNECK_SANITIZE)

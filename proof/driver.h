@@ -117,6 +117,7 @@ struct options {
 	const char *only;    /* a fault's name, or the beginning of one */
 	uint64_t seed;
 	uint32_t count;
+	uint64_t acquisitions; /* mixed: not fewer than these, however many faults that takes */
 	double minutes;
 	bool plan_only;
 	bool keep;

@@ -8,7 +8,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "stall.h"
 #include "wait.h"
 
 enum {
@@ -16,6 +18,7 @@ enum {
 	LEASE_MS = 500,
 	STUCK_MS = LEASE_MS + 3000 + 2000,
 	PROGRESS_MS = 5000,
+	LOOK_MS = 50,
 	STALL_MS = 10,
 	NS_PER_MS = 1000000
 };
@@ -70,7 +73,7 @@ struct group {
 	bool recovering;  /* not every lock has been granted since */
 	int64_t until_ms; /* when it ends */
 	int64_t since_ns; /* when it began */
-	int64_t stall_ms; /* of the machine until then */
+	int64_t stall_ns; /* of its processes and the machine until then */
 	struct history_record *record;
 };
 
@@ -83,7 +86,8 @@ struct siege {
 	uint32_t done, count;
 	uint64_t stuck;
 	int64_t worst_ms; /* the longest that a lock was away */
-	int64_t stall_ms; /* for how long in all this thread was ready and did not run */
+	struct stall_watch server, self;
+	int64_t stall_ns; /* for how long in all the server, or this process, was ready and did not run */
 };
 
 /* Does a thread of the worker hold, and mean to for another `ms`, or wait? */
@@ -116,6 +120,24 @@ static bool choose_victim(struct siege *siege, struct group *group) {
 	return false;
 }
 
+/* What can make everybody late, one after the other. */
+static void look_at_scheduling(struct siege *siege) {
+	int64_t now_ns = history_now();
+	if (now_ns - siege->self.looked_ns < LOOK_MS * NS_PER_MS)
+		return;
+	int64_t server_ns = stall_look(&siege->server, now_ns), self_ns = stall_look(&siege->self, now_ns);
+	int64_t longer_ns = server_ns > self_ns ? server_ns : self_ns;
+	siege->stall_ns += longer_ns >= STALL_MS * NS_PER_MS ? longer_ns : 0;
+}
+
+/* Of the group's processes, the server and this one. */
+static int64_t stalled_ns(struct siege *siege, const struct group *group) {
+	int64_t sum = siege->stall_ns;
+	for (uint32_t i = 0; i < siege->harm->shape.group; i++)
+		sum += (int64_t)atomic_load(&siege->rig->board->workers[group->first_slot + i].stalled_ns);
+	return sum;
+}
+
 static void strike(struct siege *siege, struct group *group) {
 	const struct harm *harm = siege->harm;
 	struct rig *rig = siege->rig;
@@ -125,7 +147,7 @@ static void strike(struct siege *siege, struct group *group) {
 		.flags = harm->begin == rig_freeze ? HISTORY_STOPPED : 0,
 		.detail = 1 };
 	group->since_ns = history_now();
-	group->stall_ms = siege->stall_ms;
+	group->stall_ns = stalled_ns(siege, group);
 	group->record = history_begin(rig->history, &form);
 	harm->begin(rig, group->victim);
 	/* What it was doing is seen when it can no longer move: who is stopped or dead stays as it was. */
@@ -153,7 +175,8 @@ static void look_after(struct siege *siege, struct group *group) {
 		all &= atomic_load(&siege->rig->board->locks[group->first_lock + i].last_grant_ns) >
 		       group->since_ns;
 	/* On a machine that is busy with other things everybody is late, several one after the other. */
-	if (!all && away_ms <= STUCK_MS + 4 * (siege->stall_ms - group->stall_ms))
+	int64_t stall_ms = (stalled_ns(siege, group) - group->stall_ns) / NS_PER_MS;
+	if (!all && away_ms <= STUCK_MS + 2 * stall_ms)
 		return;
 	if (!all) {
 		siege->stuck++;
@@ -192,10 +215,8 @@ static void besiege(struct siege *siege, int64_t until_ms) {
 		for (uint32_t i = 0; i < siege->groups_n; i++)
 			attend(siege, &siege->groups[i]);
 		rig_reap(siege->rig);
-		int64_t slept_ms = test_now_ms();
 		rig_pass_time(1);
-		slept_ms = test_now_ms() - slept_ms;
-		siege->stall_ms += slept_ms > STALL_MS ? slept_ms : 0;
+		look_at_scheduling(siege);
 		if (test_now_ms() - said_ms >= PROGRESS_MS) {
 			said_ms = test_now_ms();
 			driver_say("%s: %u of %u; %llu grants, longest absence of a lock %lld ms",
@@ -234,6 +255,8 @@ int campaign_groups(const struct options *options) {
 		rig_drop(&rig, false);
 		return 1;
 	}
+	siege.server.pid = rig.server.pid;
+	siege.self.pid = getpid();
 	besiege(&siege,
 	        options->minutes > 0 ? test_now_ms() + (int64_t)(options->minutes * 60000) : INT64_MAX);
 	rig_finish(&rig);

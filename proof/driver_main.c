@@ -40,19 +40,20 @@ static int list_faults(void) {
 }
 
 static int usage(void) {
-	fprintf(stderr, "usage: sneck-nemesis [--campaign mixed|kill|stop|silence|cancel|messages|control] "
-	                "[--seed N]\n"
-	                "       [--count N] [--minutes M] [--only KIND] [--results DIR] [--keep]\n"
-	                "       [--subject sneck|naive|redispy]\n"
-	                "       [--plan] [--list]\n");
+	fprintf(stderr,
+	        "usage: sneck-nemesis [--campaign mixed|kill|stop|silence|cancel|messages|control] "
+	        "[--seed N]\n"
+	        "       [--count N] [--acquisitions N] [--minutes M] [--only KIND] [--results DIR] [--keep]\n"
+	        "       [--subject sneck|naive|redispy]\n"
+	        "       [--plan] [--list]\n");
 	return 64;
 }
 
 static int parse(int argc, char **argv, struct options *options) {
 	static const struct option names[] = { { "campaign", 1, 0, 'c' }, { "seed", 1, 0, 's' },
-		{ "count", 1, 0, 'n' }, { "minutes", 1, 0, 'm' }, { "only", 1, 0, 'o' },
-		{ "results", 1, 0, 'r' }, { "plan", 0, 0, 'p' }, { "list", 0, 0, 'l' }, { "keep", 0, 0, 'k' },
-		{ "subject", 1, 0, 'S' }, { 0, 0, 0, 0 } };
+		{ "count", 1, 0, 'n' }, { "acquisitions", 1, 0, 'a' }, { "minutes", 1, 0, 'm' },
+		{ "only", 1, 0, 'o' }, { "results", 1, 0, 'r' }, { "plan", 0, 0, 'p' }, { "list", 0, 0, 'l' },
+		{ "keep", 0, 0, 'k' }, { "subject", 1, 0, 'S' }, { 0, 0, 0, 0 } };
 	for (int c; (c = getopt_long(argc, argv, "", names, NULL)) != -1;) {
 		switch (c) {
 		case 'c':
@@ -63,6 +64,9 @@ static int parse(int argc, char **argv, struct options *options) {
 			break;
 		case 'n':
 			options->count = (uint32_t)strtoul(optarg, NULL, 10);
+			break;
+		case 'a':
+			options->acquisitions = strtoull(optarg, NULL, 10);
 			break;
 		case 'm':
 			options->minutes = strtod(optarg, NULL);

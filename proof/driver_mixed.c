@@ -129,7 +129,9 @@ static int one_round(const struct options *options, struct plan *plan, uint32_t 
 		rig_drop(&rig, false);
 		return -1;
 	}
-	for (uint32_t i = 0; i < FAULTS_PER_ROUND && totals->done < count && test_now_ms() < until_ms; i++)
+	for (uint32_t i = 0; i < FAULTS_PER_ROUND && test_now_ms() < until_ms &&
+	                     (totals->done < count || totals->verdict.acquisitions < options->acquisitions);
+	        i++)
 		one_fault(&rig, plan, totals->done++, count);
 	rig_finish(&rig);
 	for (uint32_t i = 0; i < shape.workers; i++)
@@ -162,7 +164,9 @@ int campaign_mixed(const struct options *options) {
 	if (options->minutes > 0 && !options->count)
 		count = UINT32_MAX;
 	struct result *result = result_open(options);
-	for (uint32_t round = 0; totals.done < count && test_now_ms() < until_ms; round++)
+	for (uint32_t round = 0; test_now_ms() < until_ms &&
+	                         (totals.done < count || totals.verdict.acquisitions < options->acquisitions);
+	        round++)
 		if (one_round(options, &plan, round, count, until_ms, &totals) != 0)
 			return 1;
 	print_tally(&plan);

@@ -4,17 +4,16 @@
  * this process was not scheduled, which excuses what came late. */
 #include "worker.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include <sneck/sneck.h>
 
-enum { STALL_NS = 20000000, LOOK_NS = 40000000, ROUND_US = 500, QUIET_ROUND_US = 2000, THREADS_MAX = 32 };
+#include "stall.h"
+
+enum { STALL_NS = 20000000, LOOK_NS = 40000000, ROUND_US = 500, QUIET_ROUND_US = 2000 };
 
 /* ---- Cancelling ---------------------------------------------------------------------------------*/
 
@@ -90,46 +89,6 @@ static void watch_holds(struct worker *worker) {
 
 /* ---- Times when this process was ready to run and did not -----------------------------------------*/
 
-/* How long each thread has waited for a processor, as the kernel counts it. */
-struct scheduling {
-	struct {
-		int tid;
-		int64_t waited_ns;
-	} threads[THREADS_MAX];
-	int n;
-	int64_t looked_ns;
-};
-
-static bool read_waited(int tid, int64_t *ret_ns) {
-	char path[64], text[96];
-	snprintf(path, sizeof(path), "/proc/self/task/%d/schedstat", tid);
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd >= 0 ? read(fd, text, sizeof(text) - 1) : -1;
-	if (fd >= 0)
-		close(fd);
-	if (n <= 0)
-		return false;
-	text[n] = '\0';
-	char *second = strchr(text, ' ');
-	*ret_ns = second ? strtoll(second + 1, NULL, 10) : 0;
-	return second != NULL;
-}
-
-/* How much longer it has waited since the last look. */
-static int64_t waited_since(struct scheduling *scheduling, int tid, int64_t waited_ns) {
-	for (int i = 0; i < scheduling->n; i++)
-		if (scheduling->threads[i].tid == tid) {
-			int64_t more_ns = waited_ns - scheduling->threads[i].waited_ns;
-			scheduling->threads[i].waited_ns = waited_ns;
-			return more_ns;
-		}
-	if (scheduling->n < THREADS_MAX) {
-		scheduling->threads[scheduling->n].tid = tid;
-		scheduling->threads[scheduling->n++].waited_ns = waited_ns;
-	}
-	return 0;
-}
-
 static void note_stall(struct worker *worker, int64_t from_ns) {
 	struct history_record form = { .op = HISTORY_FAULT,
 		.lock = HISTORY_ALL,
@@ -143,33 +102,22 @@ static void note_stall(struct worker *worker, int64_t from_ns) {
 
 /* One thread of this process, perhaps the library's own, was ready and not scheduled, while others may have
  * been: nobody here is to blame for what came late in that time. */
-static void look_at_scheduling(struct worker *worker, struct scheduling *scheduling) {
-	int64_t now_ns = history_now(), longest_ns = 0;
-	if (now_ns - scheduling->looked_ns < LOOK_NS)
+static void look_at_scheduling(struct worker *worker, struct stall_watch *watch) {
+	int64_t now_ns = history_now(), looked_ns = watch->looked_ns;
+	if (now_ns - looked_ns < LOOK_NS)
 		return;
-	DIR *tasks = opendir("/proc/self/task");
-	for (struct dirent *task; tasks && (task = readdir(tasks));) {
-		int64_t waited_ns;
-		int tid = (int)strtol(task->d_name, NULL, 10);
-		if (tid > 0 && read_waited(tid, &waited_ns)) {
-			int64_t more_ns = waited_since(scheduling, tid, waited_ns);
-			longest_ns = more_ns > longest_ns ? more_ns : longest_ns;
-		}
-	}
-	if (tasks)
-		closedir(tasks);
-	if (longest_ns >= STALL_NS && scheduling->looked_ns > 0) {
-		int64_t from_ns = now_ns - longest_ns;
-		note_stall(worker, from_ns < scheduling->looked_ns ? from_ns : scheduling->looked_ns);
-	}
-	scheduling->looked_ns = now_ns;
+	int64_t longest_ns = stall_look(watch, now_ns);
+	if (longest_ns < STALL_NS || looked_ns == 0)
+		return;
+	atomic_fetch_add(&worker->place->stalled_ns, (uint64_t)longest_ns);
+	note_stall(worker, now_ns - longest_ns < looked_ns ? now_ns - longest_ns : looked_ns);
 }
 
 /* ---- The thread ---------------------------------------------------------------------------------*/
 
 static void *attend(void *arg) {
 	struct worker *worker = arg;
-	struct scheduling scheduling = { .n = 0 };
+	struct stall_watch scheduling = { .pid = getpid() };
 	bool cancels = worker->config.subject->cancel && worker->config.races == 0 && !worker->config.plain;
 	while (!atomic_load(&worker->attendant.stop)) {
 		for (uint32_t i = 0; cancels && i < worker->config.threads; i++)

@@ -35,8 +35,9 @@ struct board_worker {
 	_Atomic uint64_t failed; /* nothing happened: no connection, an error of the server's, no memory */
 	_Atomic uint64_t unknown;
 	_Atomic uint64_t lost;
-	_Atomic uint64_t slow;  /* calls that took more than 100 ms longer than their wait */
-	_Atomic uint64_t races; /* cancel against grant */
+	_Atomic uint64_t slow;       /* calls that took more than 100 ms longer than their wait */
+	_Atomic uint64_t stalled_ns; /* for how long it was ready and did not run, in all */
+	_Atomic uint64_t races;      /* cancel against grant */
 	_Atomic uint64_t races_granted;
 	_Atomic uint64_t stuck;    /* races after which the lock was not to be had */
 	_Atomic uint64_t commands; /* runs of the command that reached its child */

@@ -114,7 +114,9 @@ static void detached(struct lock_core *core, struct lock_grant *grant, int64_t n
 		snecki_grant_drop(core, grant);
 }
 
-static void unanswered(struct lock_core *core, struct lock_grant *grant, int64_t now_ns) {
+/* `at_once`: the line was lost. An error that comes again as often as it is asked for must not keep the
+ * server busy. */
+static void unanswered(struct lock_core *core, struct lock_grant *grant, bool at_once, int64_t now_ns) {
 	core->counters.resends++;
 	if (grant->keep_old)
 		abandon_split(core, grant, now_ns);
@@ -124,7 +126,12 @@ static void unanswered(struct lock_core *core, struct lock_grant *grant, int64_t
 	}
 	if (grant->keep_old)
 		snecki_grant_begin_conv(core, grant, CONV_DETACH);
-	snecki_conv_send(core, grant, now_ns);
+	if (at_once) {
+		snecki_conv_send(core, grant, now_ns);
+		return;
+	}
+	grant->retry_at_ns = now_ns + RETRY_NS;
+	snecki_lease_arm(core, grant);
 }
 
 static void refused(
@@ -147,7 +154,7 @@ void snecki_detach_reply(struct lock_core *core, struct lock_grant *grant, const
 			detached_for_nobody(core, grant, call, outcome, sent_ns, now_ns);
 		return;
 	case LOCK_UNKNOWN:
-		unanswered(core, grant, now_ns);
+		unanswered(core, grant, outcome->code == 0, now_ns);
 		return;
 	case LOCK_BUSY:
 		refused(core, grant, SNECK_EBUSY, "too many hold it beside a writer", now_ns);

@@ -67,6 +67,7 @@ struct lock_grant {
 	bool claimed;            /* the server has confirmed the grant to us */
 	bool renew_first;        /* kept for a local wish until a renewal has come back */
 	bool renew_tried;        /* it has just come back: if that did not help, another will not */
+	bool renew_refused;      /* the last one came back with an error: none before renew_at_ns */
 	bool keep_old;           /* CONV_DETACH: other holds stay on the old attempt */
 	bool queue_flag;         /* the ask may join the queue */
 	bool vouched;            /* asked for beside others of this session, past the queue */

@@ -123,7 +123,9 @@ static void renew_before_use(
 	if (wish->lease_ms > grant->lease_ms)
 		grant->lease_ms = wish->lease_ms;
 	grant->renew_first = true;
-	snecki_lease_renew_soon(core, grant, now_ns);
+	/* After an error the timer does it: this is asked for again with every answer. */
+	if (!grant->renew_refused || now_ns >= grant->renew_at_ns)
+		snecki_lease_renew_soon(core, grant, now_ns);
 	snecki_lease_arm(core, grant);
 }
 

@@ -372,6 +372,7 @@ static void renew_confirmed(struct lock_core *core, struct lock_grant *grant, co
 	snecki_lease_wanted(core, grant, outcome->wanted, now_ns);
 	grant->renew_tried = grant->renew_first;
 	grant->renew_first = false;
+	grant->renew_refused = false;
 	if (!ticket)
 		return;
 	struct lock_hold *hold = ticket->hold;
@@ -401,6 +402,7 @@ static void on_renew(struct lock_core *core, struct lock_grant *grant, struct lo
 		int64_t again = grant->lease_ms * NS_PER_MS / 10;
 		core->counters.renewal_failures++;
 		grant->renew_at_ns = now_ns + (again < RETRY_NS ? again : RETRY_NS);
+		grant->renew_refused = true;
 		if (ticket)
 			snecki_wish_finish(core, ticket,
 			        outcome->status == LOCK_FAILED ? outcome->code : SNECK_EUNKNOWN, detail);

@@ -437,6 +437,22 @@ static void a_writer_is_detached_under_a_new_name(void **state) {
 	assert_int_equal(snecki_core_next_due(bench->core), NS_NEVER);
 }
 
+static void a_detach_that_is_answered_with_nonsense_is_not_repeated_at_once(void **state) {
+	struct bench *bench = bench_of(state);
+	struct deed *hold = hold_it(bench, 1, 'W');
+	struct deed *detach = ask(bench, WISH_DETACH, hold);
+	struct lock_outcome error = outcome_of(bench, LOCK_UNKNOWN);
+
+	error.code = SNECK_ESERVER;
+	answer_outcome(bench, expect(bench, OP_RENAME), &error);
+	expect_silence(bench);
+	pass_ms(bench, 99);
+	expect_silence(bench);
+	pass_ms(bench, 1);
+	confirm(bench, expect(bench, OP_RENAME));
+	assert_int_equal(code_of(detach), 0);
+}
+
 static void what_was_detached_is_not_buried(void **state) {
 	struct bench *bench = bench_of(state);
 	struct deed *hold = take(bench, 1, 'W');
@@ -551,6 +567,7 @@ int main(void) {
 		TEST(an_upgrade_begins_anew_when_the_old_one_is_buried),
 		TEST(an_upgrade_that_was_to_begin_anew_was_granted),
 		TEST(a_writer_is_detached_under_a_new_name),
+		TEST(a_detach_that_is_answered_with_nonsense_is_not_repeated_at_once),
 		TEST(what_was_detached_is_not_buried),
 		TEST(a_detach_that_came_too_late_is_taken_back),
 		TEST(a_reader_among_others_is_split_off),

@@ -168,6 +168,29 @@ static void a_short_lease_is_renewed_before_it_is_passed_on(void **state) {
 	expect_silence(bench);
 }
 
+static void a_renewal_that_is_refused_is_not_repeated_at_once(void **state) {
+	struct bench *bench = bench_of(state);
+	struct deed *first = new_deed(bench, 1, 'W');
+	first->wish.lease_ms = 10000;
+	begin(bench, first);
+	grant(bench, expect(bench, OP_ACQUIRE));
+	struct deed *second = take(bench, 2, 'W'); /* wants 30 s */
+	ask(bench, WISH_RELEASE, first);
+	struct lock_outcome error = outcome_of(bench, LOCK_FAILED);
+
+	error.code = SNECK_ESERVER;
+	for (int i = 0; i < 3; i++) {
+		error.status = i == 1 ? LOCK_UNKNOWN : LOCK_FAILED;
+		answer_outcome(bench, expect(bench, OP_RENEW), &error);
+		expect_silence(bench);
+		pass_ms(bench, 99);
+		expect_silence(bench);
+		pass_ms(bench, 1);
+	}
+	confirm(bench, expect(bench, OP_RENEW));
+	assert_true(has(second));
+}
+
 static void a_renewal_that_does_not_help_is_not_repeated(void **state) {
 	struct bench *bench = bench_of(state);
 	struct deed *first = take(bench, 1, 'W');
@@ -424,6 +447,7 @@ int main(void) {
 		TEST(nobody_wants_it_any_more),
 		TEST(wanted_again_counts_anew),
 		TEST(a_short_lease_is_renewed_before_it_is_passed_on),
+		TEST(a_renewal_that_is_refused_is_not_repeated_at_once),
 		TEST(a_renewal_that_does_not_help_is_not_repeated),
 		TEST(the_last_waiter_is_gone_before_the_renewal),
 		TEST(wanted_closes_the_door_to_new_readers),
