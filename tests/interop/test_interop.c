@@ -101,15 +101,20 @@ static bool nothing_is_left(void) {
 
 /* ---- Waiting for each other ---------------------------------------------------------------------*/
 
+/* Thread `a` asks, subscribes, and asks once more before it sleeps: only then is it a message that wakes it.
+ * The scripts that follow the subscription are that question and a renewal of what it waits for. */
+static void java_falls_asleep(const char *object, const char *name, const char *channels) {
+	java_say(&java, "a lock %s %s", object, name);
+	assert_true(WAIT_UNTIL(subscribers(channels) > 0, 10000));
+	long before = scripts_run();
+	assert_true(WAIT_UNTIL(scripts_run() >= before + 2, 10000));
+}
+
 /* From our release to Java's answer. */
 static int64_t java_woken_ms(sneck_client *client, const struct object *object, const char *name) {
 	sneck_hold *hold = take(client, name, SNECK_WRITE);
 
-	/* It asks, subscribes, and asks once more before it sleeps: only then is it the message that wakes
-	 * it. */
-	long before = scripts_run();
-	java_say(&java, "a lock %s %s", object->java, name);
-	assert_true(WAIT_UNTIL(subscribers(object->channels) > 0 && scripts_run() >= before + 2, 10000));
+	java_falls_asleep(object->java, name, object->channels);
 	test_release(hold);
 	int64_t begin_ms = test_now_ms();
 	java_expect(&java, "a", "ok");
@@ -308,8 +313,7 @@ static void each_writes_reads_and_comes_down(void **state) {
 	int64_t best_ms = INT64_MAX;
 
 	for (int i = 0; i < WAKE_TRIES && best_ms > WAKE_MS; i++) {
-		java_say(&java, "a lock read rw");
-		assert_true(WAIT_UNTIL(subscribers("redisson_rwlock:*") > 0, 10000));
+		java_falls_asleep("read", "rw", "redisson_rwlock:*");
 		int64_t begin_ms = test_now_ms();
 		test_release(write); /* comes down to read, and wakes Java's reader */
 		java_expect(&java, "a", "ok");
