@@ -173,10 +173,12 @@ static void only_one_holds(void **state) {
 static int64_t hand_over_ms(sneck_client *a, sneck_client *b, const char *channel) {
 	struct test_call call;
 	sneck_hold *hold = test_take(a, "door", SNECK_WRITE, 0);
+	uint64_t asked = test_stats(b).beats;
 
 	test_call_start(&call, b, "door", SNECK_WRITE, NULL);
-	if (channel)
-		assert_true(WAIT_UNTIL(somebody_listens(channel), 5000));
+	assert_true(WAIT_UNTIL(somebody_listens(channel), 5000));
+	/* Once it listens it asks again, and then not for a while. */
+	assert_true(WAIT_UNTIL(test_stats(b).beats > asked, 5000));
 	int64_t begin_ms = test_now_ms();
 	test_release(hold);
 	assert_result(0, test_call_join(&call), &call.error);
