@@ -52,6 +52,7 @@ struct check_options {
 	int64_t served_ns;  /* CHECK_SERVED: lease + waiter lease + 2 s */
 	int64_t late_ns;    /* CHECK_RETURN: how much after its deadline a call may be back */
 	int64_t fair_ns;    /* CHECK_FAIR: how long after its call a waiter is certainly in the queue */
+	int64_t settle_ns;  /* CHECK_FAIR: how long after a fault a client may still be connecting */
 	uint32_t handovers; /* CHECK_FAIR: how often one process may overtake one waiter */
 	uint32_t keep;      /* how many violations of each invariant are kept with their records */
 };

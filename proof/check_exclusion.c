@@ -67,13 +67,9 @@ static bool excused(struct check_world *world, enum check_invariant invariant,
 		check_excuse(world, invariant, CHECK_BY_WIPE);
 		return true;
 	}
-	for (size_t i = 0; i < world->breaks.n && world->breaks.items[i]->hold == 0; i++) {
-		const struct history_record *record = world->breaks.items[i];
-
-		if (record->lock == lock && check_returned(record) > from && record->invoke_ns < later_ns) {
-			check_excuse(world, invariant, CHECK_BY_BREAK);
-			return true;
-		}
+	if (check_broken(world, lock, from, later_ns)) {
+		check_excuse(world, invariant, CHECK_BY_BREAK);
+		return true;
 	}
 	return false;
 }

@@ -64,7 +64,8 @@ static int64_t waited_until(const struct check_world *world, const struct check_
 	return death < until ? death : until;
 }
 
-/* Did something happen to the waiter, or to everybody, for which it may have lost its place? */
+/* Did something happen to the waiter, or to everybody, for which it may have lost its place, or be connecting
+ * yet? */
 static bool disturbed(const struct check_world *world, const struct check_entry *waiter, int64_t until) {
 	int64_t from = waiter->record->invoke_ns;
 
@@ -74,7 +75,7 @@ static bool disturbed(const struct check_world *world, const struct check_entry 
 
 		if (fault->invoke_ns > until)
 			break;
-		if (check_returned(fault) < from)
+		if (check_returned(fault) < from - world->options.settle_ns)
 			continue;
 		if (victim == waiter->process || victim >= CHECK_NOBODY)
 			return true;

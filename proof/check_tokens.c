@@ -201,6 +201,10 @@ static int judge_store(struct check_world *world, const struct history_record *s
 		check_excuse(world, CHECK_STORE, CHECK_BY_WIPE);
 		return 0;
 	}
+	if (check_broken(world, store->lock, life->grant->invoke_ns, store->return_ns)) {
+		check_excuse(world, CHECK_STORE, CHECK_BY_BREAK);
+		return 0;
+	}
 	return check_violated(
 	        world, CHECK_STORE, "the store refused a hold that was valid", life->grant, store);
 }

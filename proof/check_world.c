@@ -272,6 +272,16 @@ bool check_wiped(const struct check_world *world, uint32_t lock, int64_t from, i
 	return false;
 }
 
+bool check_broken(const struct check_world *world, uint32_t lock, int64_t from, int64_t to) {
+	for (size_t i = 0; i < world->breaks.n && world->breaks.items[i]->hold == 0; i++) {
+		const struct history_record *record = world->breaks.items[i];
+
+		if (record->lock == lock && check_returned(record) > from && record->invoke_ns < to)
+			return true;
+	}
+	return false;
+}
+
 /* ---- The whole ----------------------------------------------------------------------------------*/
 
 int check_world_load(struct check_world *world) {

@@ -85,6 +85,8 @@ void check_world_done(struct check_world *world);
 int64_t check_stopped_ns(const struct check_world *world, uint32_t process, int64_t from, int64_t to);
 /* Did the server lose the state of the lock after `from` and before `to`? */
 bool check_wiped(const struct check_world *world, uint32_t lock, int64_t from, int64_t to);
+/* Did an operator break a hold of the lock in that time, and the history does not say whose? */
+bool check_broken(const struct check_world *world, uint32_t lock, int64_t from, int64_t to);
 /* Calls fn for each run of by_lock that has one lock. */
 int check_each_lock(struct check_world *world,
         int (*fn)(struct check_world *world, const struct check_entry *entries, size_t n));

@@ -12,6 +12,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <sneck/sneck.h>
+
 #include "check.h"
 
 enum { FILES_MAX = 8192, SERVED_MS = 8000, LATE_MS = 100, NS_PER_MS = 1000000 };
@@ -53,6 +55,7 @@ void driver_judge(struct rig *rig, struct verdict *verdict) {
 	struct check_options options = check_defaults;
 	struct check_report report;
 	options.served_ns = INT64_C(1) * SERVED_MS * NS_PER_MS;
+	options.settle_ns = INT64_C(1) * (SNECK_RECONNECT_MAX_MS + 200) * NS_PER_MS;
 	options.late_ns = INT64_C(1) * LATE_MS * NS_PER_MS;
 	if (!files || !paths)
 		abort();

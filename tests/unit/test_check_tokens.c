@@ -205,6 +205,13 @@ static void whoever_is_valid_is_not_refused(void **state) {
 	past_add(past, past_event(HISTORY_WIPE, 0, 105, 106));
 	past_expect(past, CHECK_STORE, 1, 0);
 	past_excused(past, CHECK_STORE, CHECK_BY_WIPE, 1);
+	/* Broken, and not told yet. */
+	past->records[0][0] = past_event(HISTORY_BREAK, 0, 115, 116);
+	past->records[0][0].lock = 1;
+	past_expect(past, CHECK_STORE, 1, 0);
+	past_excused(past, CHECK_STORE, CHECK_BY_BREAK, 1);
+	past->records[0][0].lock = 2;
+	past_expect(past, CHECK_STORE, 1, 1);
 }
 
 /* A store remembers what the server has forgotten. */
