@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Shell completion, made from the option tables: what the parser accepts is what is offered. Lock
  * names are asked of the server at that moment, and not waited for: 200 ms at most. */
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -29,10 +30,13 @@ static void print_words(const struct command *command, const struct option_row *
 	printf(" --%s", row->name);
 }
 
-/* "a|b|c" as "a b c" */
-static void print_choices(const char *choices) {
-	for (; *choices; choices++)
+/* "a|b:c" as "a b:c", or with the colon escaped. */
+static void print_choices(const char *choices, bool escape) {
+	for (; *choices; choices++) {
+		if (*choices == ':' && escape)
+			putchar('\\');
 		putchar(*choices == '|' ? ' ' : *choices);
+	}
 }
 
 static void print_command_names(void) {
@@ -55,8 +59,11 @@ static void bash_value(const struct command *command, const struct option_row *r
 		printf("|%s:-%c", command->name, row->letter);
 	if (strchr(row->value, '|')) {
 		fputs(") COMPREPLY=($(compgen -W '", stdout);
-		print_choices(row->value);
-		fputs("' -- \"$word\")); return ;;\n", stdout);
+		print_choices(row->value, false);
+		fputs("' -- \"$typed\"))", stdout);
+		if (strchr(row->value, ':'))
+			fputs("; COMPREPLY=(\"${COMPREPLY[@]#\"$lead\"}\")", stdout);
+		fputs("; return ;;\n", stdout);
 	} else if (!strcmp(row->value, "FILE")) {
 		fputs(") COMPREPLY=($(compgen -f -- \"$word\")); return ;;\n", stdout);
 	} else {
@@ -102,7 +109,16 @@ static void print_bash(void) {
 	      "\tif [[ $COMP_CWORD -eq 1 ]]; then\n\t\tCOMPREPLY=($(compgen -W '",
 	        stdout);
 	print_command_names();
-	fputs(" --help --version' -- \"$word\"))\n\t\treturn\n\tfi\n\tcase $command:$previous in\n", stdout);
+	/* Readline cuts words at a colon; what is offered stands in place of what is behind it. */
+	fputs(" --help --version' -- \"$word\"))\n\t\treturn\n\tfi\n"
+	      "\tlocal typed=$word lead=\n"
+	      "\tif [[ $word == : && $COMP_CWORD -gt 2 ]]; then\n"
+	      "\t\tlead=$previous: typed=$lead previous=${COMP_WORDS[COMP_CWORD-2]}\n"
+	      "\telif [[ $previous == : && $COMP_CWORD -gt 3 ]]; then\n"
+	      "\t\tlead=${COMP_WORDS[COMP_CWORD-2]}: typed=$lead$word previous=${COMP_WORDS[COMP_CWORD-3]}\n"
+	      "\tfi\n"
+	      "\tcase $command:$previous in\n",
+	        stdout);
 	for (const struct command *const *command = commands; *command; command++)
 		each_option(*command, bash_value);
 	fputs("\tesac\n\tfor ((i = 2; i < COMP_CWORD; i++)); do\n\t\tcase $command:${COMP_WORDS[i]} in\n"
@@ -137,7 +153,7 @@ static void zsh_one(const char *dashes, const char *name, const struct option_ro
 	fputs("]", stdout);
 	if (row->value && strchr(row->value, '|')) {
 		fputs(":value:(", stdout);
-		print_choices(row->value);
+		print_choices(row->value, true);
 		fputs(")", stdout);
 	} else if (row->value) {
 		printf(":%s:%s", row->value, !strcmp(row->value, "FILE") ? "_files" : "");
@@ -226,7 +242,7 @@ static void fish_option(const struct command *command, const struct option_row *
 		printf(" -s %c", row->letter);
 	if (row->value && strchr(row->value, '|')) {
 		fputs(" -x -a '", stdout);
-		print_choices(row->value);
+		print_choices(row->value, false);
 		fputs("'", stdout);
 	} else if (row->value) {
 		fputs(!strcmp(row->value, "FILE") ? " -r -F" : " -x", stdout);

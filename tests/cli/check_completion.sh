@@ -85,6 +85,9 @@ bash)
 	expect run sneck r
 	expect --on-lost sneck run --on
 	expect warn sneck run --on-lost ""
+	expect redisson:fair sneck run --dialect red
+	expect fair sneck run --dialect redisson : f # readline cuts words at a colon
+	expect fair sneck run --dialect redisson :
 	expect 'two\ words' sneck show tw
 	expect "$(printf %q "$hostile")" sneck show ""
 	;;
@@ -93,6 +96,7 @@ zsh)
 	expect 'sneck run ' sneck ru
 	expect 'sneck run --on-lost=' sneck run --on
 	expect 'sneck run --on-lost=warn ' sneck run --on-lost=w
+	expect 'sneck run --dialect=redisson:rwlock ' sneck run --dialect=redisson:r
 	expect 'sneck show two\ words ' sneck show tw
 	expect "sneck show \\\$\\(touch\\ $work/executed\\) " sneck show "\\\$"
 	;;
@@ -100,6 +104,7 @@ fish)
 	expect run sneck r
 	expect --on-lost sneck run --on
 	expect warn sneck run --on-lost ""
+	expect redisson:fair sneck run --dialect redisson:f
 	expect 'two words' sneck show tw
 	expect "$hostile" sneck show ""
 	;;
