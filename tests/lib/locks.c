@@ -109,6 +109,19 @@ sneck_counters test_stats(sneck_client *client) {
 	return stats;
 }
 
+int64_t test_await_long_pause(sneck_client *client) {
+	int64_t asked_ms = test_now_ms(), gap_ms = 0;
+
+	while (gap_ms < 150) {
+		uint64_t beats = test_stats(client).beats;
+		assert_true(WAIT_UNTIL(test_stats(client).beats != beats, 5000));
+		int64_t now_ms = test_now_ms();
+		gap_ms = now_ms - asked_ms;
+		asked_ms = now_ms;
+	}
+	return asked_ms;
+}
+
 bool test_readable(int fd, int timeout_ms) {
 	struct pollfd pfd = { .fd = fd, .events = POLLIN };
 	return poll(&pfd, 1, timeout_ms) == 1 && (pfd.revents & POLLIN);

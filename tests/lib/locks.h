@@ -71,6 +71,10 @@ sneck_counters test_stats(sneck_client *client);
 
 /* Wait for the next event; false: none in time. */
 bool test_next_event(sneck_client *client, sneck_event *ret_event, int timeout_ms);
+/* For layouts whose waiters ask again: wait until two questions of `client` were so far apart (150 ms) that
+ * the next one is that far off as well. The time of the last one: what comes sooner after it is the doing of
+ * a message. */
+int64_t test_await_long_pause(sneck_client *client);
 /* Is the descriptor readable within that time? */
 bool test_readable(int fd, int timeout_ms);
 

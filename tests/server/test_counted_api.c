@@ -178,7 +178,7 @@ static void the_prefix_goes_before_the_name(void **state) {
 	snprintf(url, sizeof url, "%s?dialect=counted&prefix=app:", server->url);
 	sneck_client *client = test_open(url);
 	sneck_lock_list *list = NULL;
-	sneck_hold *hold = test_take(client, "door", SNECK_WRITE, 0);
+	sneck_hold *hold = test_take(client, "door", SNECK_WRITE, 5000);
 	test_redis_ok(server, "HSET door mode write writer x wcount 1");
 	assert_int_equal(test_redis_int(server, "HEXISTS app:door writer"), 1);
 	assert_result(0, sneck_list(client, NULL, &list, NULL), NULL);

@@ -18,7 +18,8 @@
 #include "locks.h"
 #include "wait.h"
 
-enum { VISITORS = 4, VISITS = TEST_SANITIZED ? 30 : 120, ROUNDS = 5, WAKE_MS = 100 };
+enum { VISITORS = 4, VISITS = TEST_SANITIZED ? 30 : 120, ROUNDS = 3, ROUNDS_MAX = 15 };
+enum { WAKE_MS = 100 };
 
 static struct test_server *const server = &test_the_server;
 
@@ -40,7 +41,8 @@ static bool nothing_left(void) {
 
 static void readers_share_and_writers_do_not(void **state) {
 	sneck_client *a = open_layout(state), *b = open_layout(state);
-	sneck_hold *one = test_take(a, "door", SNECK_READ, 0), *two = test_take(b, "door", SNECK_READ, 0);
+	sneck_hold *one = test_take(a, "door", SNECK_READ, 5000),
+	           *two = test_take(b, "door", SNECK_READ, 5000);
 	sneck_client *c = open_layout(state);
 	assert_result(SNECK_EBUSY, test_probe(c, "door", SNECK_WRITE), NULL);
 	sneck_close(c);
@@ -133,33 +135,23 @@ static void sessions_exclude_each_other(void **state) {
 
 /* ---- Waiting ----------------------------------------------------------------------------------*/
 
-/* By then the pauses between questions are long: what wakes it is the message. */
-static bool asks_seldom(sneck_client *client) {
-	uint64_t beats = test_stats(client).beats;
-
-	(void)WAIT_UNTIL(test_stats(client).beats != beats, 400);
-	beats = test_stats(client).beats;
-	int64_t since_ms = test_now_ms();
-	(void)WAIT_UNTIL(test_stats(client).beats != beats, 400);
-	return test_now_ms() - since_ms >= 150;
-}
-
+/* What comes sooner than the next question can only be the message's doing. On a busy machine even that may
+ * be late, which says nothing: then there is another round. */
 static void a_release_wakes_at_once(void **state) {
 	sneck_client *a = open_layout(state), *b = open_layout(state);
 	int prompt = 0;
 
-	for (int i = 0; i < ROUNDS; i++) {
+	for (int i = 0; i < ROUNDS_MAX && prompt < ROUNDS; i++) {
 		struct test_call call;
 		sneck_hold *hold = test_take(a, "door", SNECK_WRITE, 1000);
 		test_call_start(&call, b, "door", i % 2 ? SNECK_READ : SNECK_WRITE, NULL);
-		assert_true(WAIT_UNTIL(asks_seldom(b), 5000));
-		int64_t released_ms = test_now_ms();
+		int64_t asked_ms = test_await_long_pause(b);
 		test_release(hold);
 		assert_result(0, test_call_join(&call), &call.error);
-		prompt += call.end_ms - released_ms < WAKE_MS / 2;
+		prompt += call.end_ms - asked_ms < WAKE_MS;
 		test_release(call.hold);
 	}
-	assert_true(prompt >= ROUNDS - 1); /* one may have found the machine busy */
+	assert_int_equal(prompt, ROUNDS);
 	sneck_close(a);
 	sneck_close(b);
 }
@@ -185,7 +177,7 @@ static void without_messages_it_is_found_by_asking(void **state) {
 
 static void who_gives_up_leaves_nothing(void **state) {
 	sneck_client *a = open_layout(state), *b = open_layout(state);
-	sneck_hold *hold = test_take(a, "door", SNECK_READ, 0), *other = NULL;
+	sneck_hold *hold = test_take(a, "door", SNECK_READ, 5000), *other = NULL;
 	sneck_acquire_options options = test_waiting(200);
 
 	assert_result(SNECK_ETIMEDOUT, sneck_acquire(b, "door", SNECK_WRITE, &options, &other, NULL), NULL);
@@ -202,12 +194,12 @@ static void who_gives_up_leaves_nothing(void **state) {
 static void a_renewed_hold_outlives_its_lease(void **state) {
 	sneck_client *a = open_layout(state), *b = open_layout(state);
 	sneck_acquire_options options = test_waiting(0);
-	options.lease_ms = 600;
+	options.lease_ms = 3000; /* a busy machine may stop a program for a second */
 	sneck_hold *write = test_take_opts(a, "door", SNECK_WRITE, &options);
 	sneck_hold *read = test_take_opts(a, "hall", SNECK_READ, &options);
-	uint64_t renewals = test_stats(a).renewals;
+	int64_t until_ms = test_now_ms() + 2 * options.lease_ms + 100;
 
-	assert_true(WAIT_UNTIL(test_stats(a).renewals >= renewals + 14, 10000)); /* beyond two leases */
+	assert_true(WAIT_UNTIL(test_now_ms() > until_ms, 10000)); /* beyond two leases */
 	assert_true(sneck_check(write, 1) && sneck_check(read, 1));
 	assert_result(SNECK_EBUSY, test_probe(b, "door", SNECK_READ), NULL);
 	assert_result(SNECK_EBUSY, test_probe(b, "hall", SNECK_WRITE), NULL);
@@ -238,12 +230,13 @@ static void a_fixed_lease_ends_on_time(void **state) {
 	sneck_acquire_options options = test_waiting(0);
 	options.lease_ms = 400;
 	options.fixed = 1;
+	int64_t asked_ms = test_now_ms();
 	sneck_hold *hold = test_take_opts(a, "door", SNECK_WRITE, &options);
 	int64_t taken_ms = test_now_ms();
 	sneck_hold *next = test_take(b, "door", SNECK_WRITE, 5000);
-	int64_t waited_ms = test_now_ms() - taken_ms;
 
-	assert_in_range(waited_ms, 380, 400 + TEST_SLACK_MS);
+	assert_true(test_now_ms() - asked_ms >= 390); /* it is given back a margin before its end */
+	assert_true(test_now_ms() - taken_ms <= 400 + TEST_SLACK_MS);
 	assert_int_equal(sneck_hold_state(hold), SNECK_LOST);
 	assert_result(SNECK_ELOST, sneck_release(hold), NULL);
 	assert_true(sneck_check(next, 1000));
@@ -262,7 +255,7 @@ static void a_killed_holder_is_free_within_its_lease(void **state) {
 		test_proc_signal(&proc, SIGKILL);
 		int64_t killed_ms = test_now_ms();
 		sneck_hold *hold = test_take(client, "door", SNECK_WRITE, 5000);
-		assert_true(test_now_ms() - killed_ms < 700 + TEST_SLACK_MS);
+		assert_true(test_now_ms() - killed_ms < 700 + 2 * TEST_SLACK_MS);
 		test_release(hold);
 		sneck_close(client);
 	}
@@ -281,7 +274,7 @@ static void what_is_not_supported_says_so(void **state) {
 	assert_result(
 	        SNECK_ENOTSUP, sneck_acquire(client, "door", SNECK_WRITE, &options, &hold, &error), NULL);
 	assert_non_null(strstr(error.text, (const char *)*state));
-	hold = test_take(client, "door", SNECK_WRITE, 0);
+	hold = test_take(client, "door", SNECK_WRITE, 5000);
 	assert_int_equal(sneck_hold_token(hold), 0);
 	assert_result(SNECK_ENOTSUP, sneck_detach(hold, 0, id, &error), NULL);
 	assert_non_null(strstr(error.text, (const char *)*state));
@@ -336,7 +329,7 @@ static sneck_client *open_as(void **state, const char *user) {
 
 /* Takes, waits, gives up, counts, renews, is passed on by a message, looks: what a holder does. */
 static void do_everything(sneck_client *a, sneck_client *b, bool upgrades) {
-	sneck_acquire_options options = test_waiting(1000), briefly = test_waiting(50);
+	sneck_acquire_options options = test_waiting(5000), briefly = test_waiting(50);
 	sneck_hold *other = NULL;
 	sneck_lock_info *info = NULL;
 	struct test_call call;
@@ -399,7 +392,8 @@ static void the_rights_that_are_named_are_enough(void **state) {
 	test_redis_ok(server, "ACL LOG RESET");
 	sneck_client *a = open_as(state, "holder"), *b = open_as(state, "holder");
 	do_everything(a, b, strcmp(*state, "counted") == 0);
-	sneck_hold *hold = test_take(a, "door", SNECK_READ, 0), *other = test_take(b, "door", SNECK_READ, 0);
+	sneck_hold *hold = test_take(a, "door", SNECK_READ, 5000),
+	           *other = test_take(b, "door", SNECK_READ, 5000);
 	sneck_client *viewer = open_as(state, "viewer");
 	assert_result(0, sneck_list(viewer, NULL, &list, &error), &error);
 	assert_int_equal(list->n, 1);
