@@ -154,8 +154,10 @@ void worker_unwatch(struct worker_thread *thread);
 /* ---- Parts (worker_turn.c, worker_section.c, worker_race.c, worker_command.c) ---------------------*/
 /* One acquisition with whatever the seed adds to it. */
 void worker_turn(struct worker_thread *thread);
-/* What a holder does: looks, the witness, the stores. Up to `ms` long; ends when the hold is lost. */
-void worker_section(struct worker_thread *thread, struct worker_hold *hold, int64_t ms);
+/* What a holder does: looks, the witness, the stores. Up to `ms` long; ends when the hold is lost. False: it
+ * went away from an end that was near, without leaving what the lock protects in order, and must do no more
+ * with the hold than to release it. */
+bool worker_section(struct worker_thread *thread, struct worker_hold *hold, int64_t ms);
 /* `rounds` races on a lock of the thread's own, between two sessions. */
 void worker_race(struct worker_thread *thread, uint32_t rounds);
 /* Run `sneck run` on the lock, with worker_child as the command. */

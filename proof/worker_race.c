@@ -40,7 +40,7 @@ static void *wait_for_it(void *arg) {
 		wish.tag = race->tag;
 		race->result = worker_acquire(&race->waiter, race->other, race->lock, &wish, false, &hold);
 		if (race->result == 0) {
-			worker_section(&race->waiter, &hold, 0);
+			(void)worker_section(&race->waiter, &hold, 0);
 			(void)worker_release(&race->waiter, &hold);
 		}
 		pthread_barrier_wait(&race->end);

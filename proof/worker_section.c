@@ -58,7 +58,7 @@ static void watch_the_end(struct worker_thread *thread, struct worker_hold *hold
 	}
 }
 
-void worker_section(struct worker_thread *thread, struct worker_hold *hold, int64_t ms) {
+bool worker_section(struct worker_thread *thread, struct worker_hold *hold, int64_t ms) {
 	struct worker *worker = thread->worker;
 	struct history_record form = { .lock = hold->lock,
 		.actor = thread->actor,
@@ -68,7 +68,7 @@ void worker_section(struct worker_thread *thread, struct worker_hold *hold, int6
 	bool visits = !(hold->flags & HISTORY_OWNER);
 	struct witness_visit visit;
 	if (!worker_look(thread, hold, ENTER_SPARE_MS))
-		return;
+		return false;
 	if (visits)
 		(void)witness_enter(worker->witness, worker->history, &form, &visit);
 	if (ms > 0)
@@ -76,10 +76,11 @@ void worker_section(struct worker_thread *thread, struct worker_hold *hold, int6
 	else
 		pause_briefly(thread);
 	write_to_stores(thread, &form, hold->handle);
-	if (worker_look(thread, hold, LEAVE_SPARE_MS)) {
-		if (visits)
-			(void)witness_leave(worker->witness, worker->history, &visit);
-	} else {
+	if (!worker_look(thread, hold, LEAVE_SPARE_MS)) {
 		watch_the_end(thread, hold);
+		return false;
 	}
+	if (visits)
+		(void)witness_leave(worker->witness, worker->history, &visit);
+	return true;
 }

@@ -92,16 +92,16 @@ static void nest(struct worker_thread *thread, struct worker_hold *outer, const 
 	wish.tag = 0;
 	if (worker_acquire(thread, thread->worker->session, outer->lock, &wish, true, &inner) != 0)
 		return;
-	worker_section(thread, &inner, turn->inside_ms / 4);
+	(void)worker_section(thread, &inner, turn->inside_ms / 4);
 	(void)worker_release(thread, &inner);
 }
 
-static void upgrade(struct worker_thread *thread, struct worker_hold *hold, const struct turn *turn) {
+static bool upgrade(struct worker_thread *thread, struct worker_hold *hold, const struct turn *turn) {
 	struct worker_wish wish = turn->wish;
 	wish.wait_ms = rng_between(&thread->rng, 0, turn->slow ? 1500 : 300);
 	wish.tag = 0;
 	(void)worker_upgrade(thread, hold, &wish);
-	worker_section(thread, hold, turn->inside_ms / 2);
+	return worker_section(thread, hold, turn->inside_ms / 2);
 }
 
 /* Leave the hold to whoever of the other processes adopts it first. True: it is no longer ours. */
@@ -144,29 +144,28 @@ static bool adopt(struct worker_thread *thread, const struct turn *turn, struct 
 	return worker_adopt(thread, turn->lock, id, number, mode, &turn->wish, ret_hold) == 0;
 }
 
-static void be_inside(struct worker_thread *thread, struct worker_hold *hold, const struct turn *turn) {
+/* False: the hold is only to be released. */
+static bool be_inside(struct worker_thread *thread, struct worker_hold *hold, const struct turn *turn) {
 	const struct worker_subject *subject = thread->worker->config.subject;
 	atomic_store(&thread->place->until_ns, history_now() + turn->inside_ms * NS_PER_MS);
-	worker_section(thread, hold, turn->inside_ms);
+	if (!worker_section(thread, hold, turn->inside_ms))
+		return false;
 	switch (turn->kind) {
 	case TURN_UPGRADE:
-		if (subject->upgrade)
-			upgrade(thread, hold, turn);
-		break;
+		return subject->upgrade ? upgrade(thread, hold, turn) : true;
 	case TURN_DOWNGRADE:
 		if (subject->downgrade && worker_downgrade(thread, hold) == 0)
-			worker_section(thread, hold, turn->inside_ms / 2);
-		break;
+			return worker_section(thread, hold, turn->inside_ms / 2);
+		return true;
 	case TURN_RENEW:
 		if (subject->renew)
 			(void)worker_renew(thread, hold, turn->wish.lease_ms);
-		worker_section(thread, hold, turn->inside_ms / 2);
-		break;
+		return worker_section(thread, hold, turn->inside_ms / 2);
 	case TURN_NEST:
 		nest(thread, hold, turn);
-		break;
+		return true;
 	default:
-		break;
+		return true;
 	}
 }
 
@@ -174,7 +173,7 @@ void worker_turn(struct worker_thread *thread) {
 	struct turn turn = choose(thread);
 	struct worker_hold hold;
 	if (adopt(thread, &turn, &hold)) {
-		worker_section(thread, &hold, turn.inside_ms);
+		(void)worker_section(thread, &hold, turn.inside_ms);
 		(void)worker_release(thread, &hold);
 		return;
 	}
@@ -188,8 +187,7 @@ void worker_turn(struct worker_thread *thread) {
 			worker_sleep_us(5000);
 		return;
 	}
-	be_inside(thread, &hold, &turn);
-	if (turn.kind == TURN_DETACH && hand_on(thread, &hold))
+	if (be_inside(thread, &hold, &turn) && turn.kind == TURN_DETACH && hand_on(thread, &hold))
 		return;
 	(void)worker_release(thread, &hold);
 }
