@@ -25,6 +25,7 @@ SESSION(C, "c");
 enum { ATTEMPTS = 9, TEXT_MAX = 8192 };
 
 const struct dialect *layout_dialect;
+const char *layout_name;
 sneck_error layout_error;
 char layout_verdict[64];
 
@@ -41,6 +42,9 @@ int layout_up(void **state) {
 
 int layout_down(void **state) {
 	(void)state;
+	if (listener)
+		redisFree(listener);
+	listener = NULL;
 	if (redis)
 		redisFree(redis);
 	redis = NULL;
@@ -53,8 +57,15 @@ int layout_clean(void **state) {
 	if (listener)
 		redisFree(listener);
 	listener = NULL;
+	layout_name = "t";
 	layout_do("CONFIG SET maxmemory 0");
 	layout_do("FLUSHALL");
+	return 0;
+}
+
+int layout_clean_and_listen(void **state) {
+	(void)layout_clean(state);
+	layout_listen();
 	return 0;
 }
 
@@ -90,16 +101,21 @@ static void translate(char text[TEXT_MAX], bool write_out) {
 		}
 }
 
-long long layout_do(const char *command) {
+long long layout_do(const char *format, ...) {
 	char text[TEXT_MAX];
+	va_list args;
 
-	snprintf(text, sizeof text, "%s", command);
+	va_start(args, format);
+	vsnprintf(text, sizeof text, format, args);
+	va_end(args);
 	translate(text, true);
 	redisReply *reply = redisCommand(redis, text);
 	assert_non_null(reply);
 	if (reply->type == REDIS_REPLY_ERROR)
 		fail_msg("%s: %s", text, reply->str);
-	long long value = reply->type == REDIS_REPLY_INTEGER ? reply->integer : 0;
+	long long value = reply->type == REDIS_REPLY_INTEGER  ? reply->integer
+	                  : reply->type == REDIS_REPLY_STRING ? strtoll(reply->str, NULL, 10)
+	                                                      : 0;
 	freeReplyObject(reply);
 	return value;
 }
@@ -144,7 +160,7 @@ struct lock_outcome layout_run_name(
 }
 
 struct lock_outcome layout_run(const struct dialect_session *session, const struct lock_op *op) {
-	return layout_run_name(session, op, "t");
+	return layout_run_name(session, op, layout_name);
 }
 
 struct lock_op layout_op(enum lock_op_kind kind, char mode, uint64_t attempt) {
@@ -298,6 +314,19 @@ static void describe_hash(const char *key, char out[TEXT_MAX]) {
 	assert_true(n < TEXT_MAX);
 }
 
+static void describe_items(const char *key, bool list, char out[TEXT_MAX]) {
+	redisReply *all = redisCommand(redis, list ? "LRANGE %s 0 -1" : "ZRANGE %s 0 -1", key);
+	size_t used = (size_t)snprintf(out, TEXT_MAX, "%s%s", key, list ? "[" : "<");
+
+	assert_true(all && all->type == REDIS_REPLY_ARRAY);
+	for (size_t i = 0; i < all->elements && used < TEXT_MAX; i++)
+		used += (size_t)snprintf(
+		        out + used, TEXT_MAX - used, "%s%s", i ? " " : "", all->element[i]->str);
+	assert_true(used + 1 < TEXT_MAX);
+	strcpy(out + used, list ? "]" : ">");
+	freeReplyObject(all);
+}
+
 static void describe_key(const char *key, char out[TEXT_MAX]) {
 	redisReply *type = redisCommand(redis, "TYPE %s", key);
 
@@ -308,7 +337,7 @@ static void describe_key(const char *key, char out[TEXT_MAX]) {
 		snprintf(out, TEXT_MAX, "%s=%s", key, value->str);
 		freeReplyObject(value);
 	} else {
-		snprintf(out, TEXT_MAX, "%s(%s)", key, type->str);
+		describe_items(key, strcmp(type->str, "list") == 0, out);
 	}
 	freeReplyObject(type);
 }
@@ -332,10 +361,47 @@ void layout_assert_keys(const char *expected, const char *file, int line) {
 }
 
 int64_t layout_pttl(const char *key) {
-	char command[TEXT_MAX];
+	return layout_do("PTTL %s", key);
+}
 
-	snprintf(command, sizeof command, "PTTL %s", key);
-	return layout_do(command);
+void layout_assert_ttl(const char *key, int64_t ms, const char *file, int line) {
+	int64_t left_ms = layout_pttl(key);
+
+	if (left_ms > ms || left_ms < ms - 5000) {
+		print_error("%s lasts %" PRId64 " ms, not %" PRId64 "\n", key, left_ms, ms);
+		_fail(file, line);
+	}
+}
+
+long layout_calls(const char *command) {
+	char word[64];
+	redisReply *stats = redisCommand(redis, "INFO commandstats");
+
+	assert_non_null(stats);
+	snprintf(word, sizeof word, "cmdstat_%s:calls=", command);
+	const char *at = strstr(stats->str, word);
+	long calls = at ? strtol(at + strlen(word), NULL, 10) : 0;
+	freeReplyObject(stats);
+	return calls;
+}
+
+int64_t layout_now_ms(void) {
+	redisReply *time = redisCommand(redis, "TIME");
+
+	assert_true(time && time->elements == 2);
+	int64_t now_ms = strtoll(time->element[0]->str, NULL, 10) * 1000 +
+	                 strtoll(time->element[1]->str, NULL, 10) / 1000;
+	freeReplyObject(time);
+	return now_ms;
+}
+
+void layout_assert_holder(const struct lock_outcome *outcome, char mode,
+        const struct dialect_session *session, uint64_t attempt) {
+	char id[LOCK_ID_MAX];
+
+	layout_dialect->hold_id(session, mode, attempt, id);
+	assert_int_equal(outcome->holder_mode, mode);
+	assert_string_equal(outcome->holder, id + 1);
 }
 
 /* ---- Messages ---------------------------------------------------------------------------------*/

@@ -31,8 +31,14 @@ int layout_up(void **state);
 int layout_down(void **state);
 int layout_clean(void **state);
 #define LAYOUT_TEST(function) cmocka_unit_test_setup(function, layout_clean)
+/* The same, and every message is heard from the beginning. */
+int layout_clean_and_listen(void **state);
+#define LAYOUT_HEARING_TEST(function) cmocka_unit_test_setup(function, layout_clean_and_listen)
 
-/* An operation on the lock "t" with the usual times, of one hold. */
+/* The lock of the operations below; "t" at the beginning of each test. */
+extern const char *layout_name;
+
+/* An operation with the usual times, of one hold. */
 struct lock_op layout_op(enum lock_op_kind kind, char mode, uint64_t attempt);
 struct lock_outcome layout_run(const struct dialect_session *session, const struct lock_op *op);
 struct lock_outcome layout_run_name(
@@ -60,14 +66,24 @@ struct lock_outcome downgrade(const struct dialect_session *session, uint64_t at
 struct lock_outcome layout_expect(
         enum lock_status status, struct lock_outcome outcome, const char *call, const char *file, int line);
 
+/* Who stands in the way. */
+void layout_assert_holder(const struct lock_outcome *outcome, char mode,
+        const struct dialect_session *session, uint64_t attempt);
+
 /* Everything on the server, by name: "t{mode=read r:A.1=1 rcount=1} {t}:sneck_buried:A.2=1"; "" for
- * nothing. A key of another type is "t(list)". */
+ * nothing. A list is "l[a b]", a sorted set "z<a b>". */
 #define assert_keys(text) layout_assert_keys((text), __FILE__, __LINE__)
 void layout_assert_keys(const char *expected, const char *file, int line);
 /* What a key has left, in milliseconds. Owners in `key` are written out. */
 int64_t layout_pttl(const char *key);
-/* Run a command that must not fail; an integer answer, or 0. Owners in the words are written out. */
-long long layout_do(const char *command);
+/* The key has this left, give or take what a test takes. */
+#define assert_ttl(key, ms) layout_assert_ttl((key), (ms), __FILE__, __LINE__)
+void layout_assert_ttl(const char *key, int64_t ms, const char *file, int line);
+/* Run a command that must not fail; its answer as a number, or 0. Owners in the words are written out. */
+long long layout_do(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* How often the server has run a command, in scripts as well; its clock. */
+long layout_calls(const char *command);
+int64_t layout_now_ms(void);
 
 /* Look and break as the client does. free(info.parties). */
 sneck_lock_info layout_inspect(const char *name);
@@ -76,5 +92,6 @@ int layout_break(const char *id);
 /* Subscribe to everything; then what was published since, "channel payload" and a newline each. */
 void layout_listen(void);
 const char *layout_heard(void);
+#define assert_heard(text) assert_string_equal(layout_heard(), (text))
 
 #endif

@@ -340,7 +340,7 @@ static void assert_refused_everywhere(const char *keys) {
 static void foreign_keys_are_not_touched(void **state) {
 	(void)state;
 	static const char *const foreign[][2] = {
-		{ "RPUSH t x", "t(list)" },
+		{ "RPUSH t x", "t[x]" },
 		{ "SET t x", "t=x" },
 		{ "HSET t mode read x 1", "t{mode=read x=1}" },
 		{ "HSET t A.1 1", "t{A.1=1}" }, /* a mutex */

@@ -402,9 +402,9 @@ static void assert_refused_everywhere(const char *keys) {
 static void foreign_keys_are_not_touched(void **state) {
 	(void)state;
 	static const char *const foreign[][2] = {
-		{ "RPUSH t x", "t(list)" },
+		{ "RPUSH t x", "t[x]" },
 		{ "SET t x", "t=x" },
-		{ "RPUSH {t}:wait_write x", "{t}:wait_write(list)" },
+		{ "RPUSH {t}:wait_write x", "{t}:wait_write[x]" },
 		{ "HSET t A.1 1", "t{A.1=1}" }, /* a mutex */
 		{ "HSET t mode read", "t{mode=read}" },
 		{ "HSET t mode other A.1 1", "t{A.1=1 mode=other}" },

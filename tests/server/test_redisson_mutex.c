@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Redisson's RLock and RFencedLock, operation by operation: exactly their keys, fields, values, times to
  * live, channels and payloads, and what a repeated or late request may not do. */
-#include "redisson_fixture.h"
+#include "layout_fixture.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -10,12 +10,14 @@
 
 static int lock_up(void **state) {
 	(void)state;
-	return redisson_up(&snecki_redisson_lock);
+	layout_dialect = &snecki_redisson_lock;
+	return layout_up(state);
 }
 
 static int fenced_up(void **state) {
 	(void)state;
-	return redisson_up(&snecki_redisson_fenced);
+	layout_dialect = &snecki_redisson_fenced;
+	return layout_up(state);
 }
 
 /* ---- RLock --------------------------------------------------------------------------------------*/
@@ -23,10 +25,10 @@ static int fenced_up(void **state) {
 static void a_free_lock_is_taken(void **state) {
 	(void)state;
 	struct lock_outcome outcome = expect(LOCK_GRANTED, acquire(&A, 'W', 1));
-	assert_string_equal(redisson_verdict, "nil");
+	assert_string_equal(layout_verdict, "nil");
 	assert_int_equal(outcome.token, 0);
 	assert_int_equal(outcome.deadline_ms - outcome.server_us / 1000, LEASE_MS);
-	assert_keys("t{A:1=1}");
+	assert_keys("t{A.1=1}");
 	assert_ttl("t", LEASE_MS);
 	assert_heard("");
 }
@@ -37,23 +39,22 @@ static void the_other_is_told_how_long(void **state) {
 	struct lock_outcome outcome = expect(LOCK_WAITING, acquire(&B, 'W', 1));
 	int64_t left_ms = outcome.holder_deadline_ms - outcome.server_us / 1000;
 	assert_in_range(left_ms, LEASE_MS - 5000, LEASE_MS);
-	assert_in_range(strtoll(redisson_verdict, NULL, 10), LEASE_MS - 5000, LEASE_MS);
-	assert_string_equal(outcome.holder, "A:1");
-	assert_int_equal(outcome.holder_mode, 'W');
+	assert_in_range(strtoll(layout_verdict, NULL, 10), LEASE_MS - 5000, LEASE_MS);
+	layout_assert_holder(&outcome, 'W', &A, 1);
 	expect(LOCK_BUSY, try_acquire(&B, 'W', 2));
 	expect(LOCK_WAITING, beat(&B, 'W', 1));
-	assert_keys("t{A:1=1}");
+	assert_keys("t{A.1=1}");
 	assert_heard("");
 }
 
 /* A lock without an end tells no time: whoever waits looks again every second. */
 static void a_lock_without_an_end(void **state) {
 	(void)state;
-	redisson_do("HSET t J:7 1");
+	layout_do("HSET t J:7 1");
 	struct lock_outcome outcome = expect(LOCK_WAITING, acquire(&A, 'W', 1));
 	assert_int_equal(outcome.holder_deadline_ms, 0);
-	assert_string_equal(redisson_verdict, "-1");
-	assert_int_equal(redisson_dialect->traits.poll_most_ms, 1000);
+	assert_string_equal(layout_verdict, "-1");
+	assert_int_equal(layout_dialect->traits.poll_most_ms, 1000);
 	assert_keys("t{J:7=1}");
 }
 
@@ -61,28 +62,28 @@ static void a_release_frees_and_tells(void **state) {
 	(void)state;
 	expect(LOCK_GRANTED, acquire(&A, 'W', 1));
 	expect(LOCK_GONE, release(&B, 'W', 1));
-	assert_string_equal(redisson_verdict, "nil");
-	assert_keys("t{A:1=1}");
+	assert_string_equal(layout_verdict, "nil");
+	assert_keys("t{A.1=1}");
 	assert_heard("");
 	expect(LOCK_DONE, release(&A, 'W', 1));
-	assert_string_equal(redisson_verdict, "1");
+	assert_string_equal(layout_verdict, "1");
 	assert_keys("");
 	assert_heard(CHANNEL " 0\n");
 	expect(LOCK_GONE, release(&A, 'W', 1));
 	assert_heard("");
 	expect(LOCK_GRANTED, beat(&B, 'W', 1));
-	assert_keys("t{B:1=1}");
+	assert_keys("t{B.1=1}");
 }
 
 static void counts_are_told(void **state) {
 	(void)state;
 	expect(LOCK_GRANTED, acquire(&A, 'W', 1));
 	expect(LOCK_GRANTED, renew(&A, 'W', 1, 0, 3));
-	assert_keys("t{A:1=3}");
+	assert_keys("t{A.1=3}");
 	expect(LOCK_GRANTED, renew(&A, 'W', 1, 0, 3)); /* the same message again */
-	assert_keys("t{A:1=3}");
+	assert_keys("t{A.1=3}");
 	expect(LOCK_GRANTED, renew(&A, 'W', 1, 0, 2));
-	assert_keys("t{A:1=2}");
+	assert_keys("t{A.1=2}");
 	expect(LOCK_DONE, release(&A, 'W', 1));
 	assert_keys("");
 }
@@ -90,17 +91,17 @@ static void counts_are_told(void **state) {
 static void a_renewal_lengthens_and_never_shortens(void **state) {
 	(void)state;
 	expect(LOCK_GRANTED, acquire(&A, 'W', 1));
-	redisson_do("PEXPIRE t 600000");
+	layout_do("PEXPIRE t 600000");
 	struct lock_outcome outcome = expect(LOCK_GRANTED, renew(&A, 'W', 1, 0, 1));
 	assert_ttl("t", 600000);
 	assert_true(outcome.deadline_ms - outcome.server_us / 1000 > LEASE_MS);
-	redisson_do("PEXPIRE t 1000");
+	layout_do("PEXPIRE t 1000");
 	expect(LOCK_GRANTED, renew(&A, 'W', 1, 0, 1));
 	assert_ttl("t", LEASE_MS);
-	redisson_do("DEL t");
+	layout_do("DEL t");
 	expect(LOCK_GONE, renew(&A, 'W', 1, 0, 1));
 	assert_keys("");
-	redisson_do("HSET t J:7 1");
+	layout_do("HSET t J:7 1");
 	expect(LOCK_GONE, renew(&A, 'W', 1, 0, 1));
 	assert_keys("t{J:7=1}");
 }
@@ -110,20 +111,20 @@ static void a_request_sent_twice_changes_nothing_twice(void **state) {
 	expect(LOCK_GRANTED, acquire(&A, 'W', 1));
 	expect(LOCK_GRANTED, acquire(&A, 'W', 1));
 	expect(LOCK_GRANTED, beat(&A, 'W', 1));
-	assert_keys("t{A:1=1}");
-	redisson_do("PEXPIRE t 1000"); /* who asks again believes that it has the whole lease from then on */
+	assert_keys("t{A.1=1}");
+	layout_do("PEXPIRE t 1000"); /* who asks again believes that it has the whole lease from then on */
 	struct lock_outcome outcome = expect(LOCK_GRANTED, acquire(&A, 'W', 1));
 	assert_ttl("t", LEASE_MS);
 	assert_int_equal(outcome.deadline_ms - outcome.server_us / 1000, LEASE_MS);
 	expect(LOCK_WAITING, acquire(&A, 'W', 2)); /* another attempt is another owner */
-	assert_keys("t{A:1=1}");
+	assert_keys("t{A.1=1}");
 }
 
 static void what_is_cancelled_is_given_back(void **state) {
 	(void)state;
 	expect(LOCK_GRANTED, acquire(&A, 'W', 1));
 	assert_false(expect(LOCK_DONE, cancel(&B, 'W', 1)).released_grant);
-	assert_keys("t{A:1=1}");
+	assert_keys("t{A.1=1}");
 	assert_true(expect(LOCK_DONE, cancel(&A, 'W', 1)).released_grant);
 	assert_keys("");
 	assert_heard(CHANNEL " 0\n");
@@ -133,24 +134,24 @@ static void the_buried_stay_dead(void **state) {
 	(void)state;
 	expect(LOCK_GRANTED, acquire(&A, 'W', 1));
 	expect(LOCK_DONE, withdraw(&A, 'W', 1));
-	assert_keys("{t}:sneck_buried:A:1=1");
-	assert_ttl("{t}:sneck_buried:A:1", BURY_MS);
+	assert_keys("{t}:sneck_buried:A.1=1");
+	assert_ttl("{t}:sneck_buried:A.1", BURY_MS);
 	assert_heard(CHANNEL " 0\n");
 	expect(LOCK_BURIED, acquire(&A, 'W', 1));
 	expect(LOCK_BURIED, beat(&A, 'W', 1));
-	assert_keys("{t}:sneck_buried:A:1=1");
+	assert_keys("{t}:sneck_buried:A.1=1");
 	expect(LOCK_GRANTED, acquire(&A, 'W', 2));
 }
 
 /* A release may bury another attempt, and that one may be what holds by now. */
 static void what_is_buried_loses_its_hold(void **state) {
 	(void)state;
-	struct lock_op op = redisson_op(OP_RELEASE, 'W', 1);
+	struct lock_op op = layout_op(OP_RELEASE, 'W', 1);
 	op.bury_n = 1;
 	op.bury[0] = 2;
 	expect(LOCK_GRANTED, acquire(&A, 'W', 2));
-	expect(LOCK_GONE, redisson_run(&A, &op));
-	assert_keys("{t}:sneck_buried:A:2=1");
+	expect(LOCK_GONE, layout_run(&A, &op));
+	assert_keys("{t}:sneck_buried:A.2=1");
 	assert_heard(CHANNEL " 0\n");
 }
 
@@ -164,42 +165,42 @@ static void assert_refused(const char *keys) {
 
 static void other_layouts_are_refused(void **state) {
 	(void)state;
-	redisson_do("SET t x");
+	layout_do("SET t x");
 	assert_refused("t=x");
 	assert_int_equal(expect(LOCK_FAILED, release(&A, 'W', 1)).code, SNECK_ETYPE);
 	assert_int_equal(expect(LOCK_FAILED, renew(&A, 'W', 1, 0, 1)).code, SNECK_ETYPE);
 	assert_keys("t=x");
-	redisson_do("DEL t");
-	redisson_do("HSET t mode read J:7 1");
+	layout_do("DEL t");
+	layout_do("HSET t mode read J:7 1");
 	assert_refused("t{J:7=1 mode=read}");
-	redisson_do("HDEL t J:7");
+	layout_do("HDEL t J:7");
 	assert_refused("t{mode=read}");
-	redisson_do("DEL t");
-	redisson_do("HSET t a 1 b 1");
+	layout_do("DEL t");
+	layout_do("HSET t a 1 b 1");
 	assert_refused("t{a=1 b=1}");
-	redisson_do("HDEL t b");
-	for (const char *const *bad = (const char *const[]){ "x", "-1", "0", "1.5", "1e3", "", NULL }; *bad;
+	layout_do("HDEL t b");
+	for (const char *const *bad = (const char *const[]){ "x", "-1", "0", "1.5", "1e3", NULL }; *bad;
 	        bad++) {
 		char keys[64];
-		redisson_do("HSET t a %s", *bad);
+		layout_do("HSET t a %s", *bad);
 		snprintf(keys, sizeof keys, "t{a=%s}", *bad);
 		assert_refused(keys);
 	}
-	redisson_do("DEL t");
-	redisson_do("HSET t A:1 x");
+	layout_do("DEL t");
+	layout_do("HSET t A.1 x");
 	assert_int_equal(expect(LOCK_FAILED, renew(&A, 'W', 1, 0, 1)).code, SNECK_ETYPE);
-	assert_keys("t{A:1=x}");
+	assert_keys("t{A.1=x}");
 }
 
 static void names_with_braces_and_colons(void **state) {
 	(void)state;
-	redisson_name = "{test}:abc:key";
+	layout_name = "{test}:abc:key";
 	expect(LOCK_GRANTED, acquire(&A, 'W', 1));
-	assert_keys("{test}:abc:key{A:1=1}");
+	assert_keys("{test}:abc:key{A.1=1}");
 	expect(LOCK_DONE, withdraw(&A, 'W', 1));
-	assert_keys("{test}:abc:key:sneck_buried:A:1=1");
+	assert_keys("{test}:abc:key:sneck_buried:A.1=1");
 	assert_heard("redisson_lock__channel:{test}:abc:key 0\n");
-	redisson_name = "a}b:c";
+	layout_name = "a}b:c";
 	expect(LOCK_GRANTED, acquire(&A, 'W', 2));
 	expect(LOCK_DONE, release(&A, 'W', 2));
 	assert_heard("redisson_lock__channel:{a}b:c} 0\n");
@@ -207,9 +208,10 @@ static void names_with_braces_and_colons(void **state) {
 
 static void a_prefix_is_part_of_the_name(void **state) {
 	(void)state;
-	const struct dialect_session session = { .uuid = "A", .prefix = "app:", .bury_ms = BURY_MS };
+	struct dialect_session session = A;
+	session.prefix = "app:";
 	expect(LOCK_GRANTED, acquire(&session, 'W', 1));
-	assert_keys("app:t{A:1=1}");
+	assert_keys("app:t{A.1=1}");
 	expect(LOCK_DONE, release(&session, 'W', 1));
 	assert_heard("redisson_lock__channel:{app:t} 0\n");
 }
@@ -220,9 +222,9 @@ static void what_the_layout_cannot_do(void **state) {
 	struct buf out = BUF_INIT;
 
 	for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
-		struct lock_op op = redisson_op(kinds[i], 'W', 2);
+		struct lock_op op = layout_op(kinds[i], 'W', 2);
 		op.old = 1;
-		assert_int_equal(redisson_dialect->encode(&A, &op, "t", 1, false, &out), SNECK_ENOTSUP);
+		assert_int_equal(layout_dialect->encode(&A, &op, "t", 1, false, &out), SNECK_ENOTSUP);
 		assert_int_equal(out.len, 0);
 	}
 	snecki_buf_done(&out);
@@ -230,25 +232,25 @@ static void what_the_layout_cannot_do(void **state) {
 
 static void only_zero_and_one_say_free(void **state) {
 	(void)state;
-	assert_true(redisson_dialect->says_free("0", 1));
-	assert_true(redisson_dialect->says_free("1", 1));
-	assert_false(redisson_dialect->says_free("2", 1));
-	assert_false(redisson_dialect->says_free("10", 2));
-	assert_false(redisson_dialect->says_free("", 0));
+	assert_true(layout_dialect->says_free("0", 1));
+	assert_true(layout_dialect->says_free("1", 1));
+	assert_false(layout_dialect->says_free("2", 1));
+	assert_false(layout_dialect->says_free("10", 2));
+	assert_false(layout_dialect->says_free("", 0));
 }
 
 /* When memory is full nothing can be taken, and everything be given back. */
 static void memory_is_full(void **state) {
 	(void)state;
 	expect(LOCK_GRANTED, acquire(&A, 'W', 1));
-	redisson_do("CONFIG SET maxmemory 1");
-	redisson_name = "u";
+	layout_do("CONFIG SET maxmemory 1");
+	layout_name = "u";
 	assert_int_equal(expect(LOCK_FAILED, acquire(&B, 'W', 1)).code, SNECK_ESERVER);
-	redisson_name = "t";
+	layout_name = "t";
 	expect(LOCK_GRANTED, renew(&A, 'W', 1, 0, 1));
 	expect(LOCK_DONE, withdraw(&A, 'W', 1));
-	redisson_do("CONFIG SET maxmemory 0");
-	assert_keys("{t}:sneck_buried:A:1=1");
+	layout_do("CONFIG SET maxmemory 0");
+	assert_keys("{t}:sneck_buried:A.1=1");
 	assert_heard(CHANNEL " 0\n");
 }
 
@@ -257,12 +259,12 @@ static void memory_is_full(void **state) {
 static void tokens_grow(void **state) {
 	(void)state;
 	assert_int_equal(expect(LOCK_GRANTED, acquire(&A, 'W', 1)).token, 1);
-	assert_keys("redisson_lock_token:{t}=1 t{A:1=1}");
-	assert_int_equal(redisson_do("PTTL redisson_lock_token:{t}"), -1);
+	assert_keys("redisson_lock_token:{t}=1 t{A.1=1}");
+	assert_int_equal(layout_do("PTTL redisson_lock_token:{t}"), -1);
 	/* The same request, a renewal and a re-entry keep it. */
 	assert_int_equal(expect(LOCK_GRANTED, acquire(&A, 'W', 1)).token, 1);
 	assert_int_equal(expect(LOCK_GRANTED, renew(&A, 'W', 1, 0, 2)).token, 1);
-	assert_keys("redisson_lock_token:{t}=1 t{A:1=2}");
+	assert_keys("redisson_lock_token:{t}=1 t{A.1=2}");
 	assert_int_equal(expect(LOCK_WAITING, acquire(&B, 'W', 1)).token, 1);
 	assert_int_equal(expect(LOCK_DONE, release(&A, 'W', 1)).token, 1);
 	assert_keys("redisson_lock_token:{t}=1");
@@ -272,38 +274,38 @@ static void tokens_grow(void **state) {
 
 static void a_counter_that_is_none(void **state) {
 	(void)state;
-	redisson_do("SET redisson_lock_token:{t} x");
+	layout_do("SET redisson_lock_token:{t} x");
 	assert_int_equal(expect(LOCK_FAILED, acquire(&A, 'W', 1)).code, SNECK_ETYPE);
 	assert_keys("redisson_lock_token:{t}=x");
-	redisson_do("DEL redisson_lock_token:{t}");
-	redisson_do("RPUSH redisson_lock_token:{t} x");
+	layout_do("DEL redisson_lock_token:{t}");
+	layout_do("RPUSH redisson_lock_token:{t} x");
 	assert_int_equal(expect(LOCK_FAILED, acquire(&A, 'W', 1)).code, SNECK_ETYPE);
 	assert_keys("redisson_lock_token:{t}[x]");
 }
 
 int main(void) {
 	const struct CMUnitTest lock[] = {
-		REDISSON_TEST(a_free_lock_is_taken),
-		REDISSON_TEST(the_other_is_told_how_long),
-		REDISSON_TEST(a_lock_without_an_end),
-		REDISSON_TEST(a_release_frees_and_tells),
-		REDISSON_TEST(counts_are_told),
-		REDISSON_TEST(a_renewal_lengthens_and_never_shortens),
-		REDISSON_TEST(a_request_sent_twice_changes_nothing_twice),
-		REDISSON_TEST(what_is_cancelled_is_given_back),
-		REDISSON_TEST(the_buried_stay_dead),
-		REDISSON_TEST(what_is_buried_loses_its_hold),
-		REDISSON_TEST(other_layouts_are_refused),
-		REDISSON_TEST(names_with_braces_and_colons),
-		REDISSON_TEST(a_prefix_is_part_of_the_name),
-		REDISSON_TEST(what_the_layout_cannot_do),
-		REDISSON_TEST(only_zero_and_one_say_free),
-		REDISSON_TEST(memory_is_full),
+		LAYOUT_HEARING_TEST(a_free_lock_is_taken),
+		LAYOUT_HEARING_TEST(the_other_is_told_how_long),
+		LAYOUT_HEARING_TEST(a_lock_without_an_end),
+		LAYOUT_HEARING_TEST(a_release_frees_and_tells),
+		LAYOUT_HEARING_TEST(counts_are_told),
+		LAYOUT_HEARING_TEST(a_renewal_lengthens_and_never_shortens),
+		LAYOUT_HEARING_TEST(a_request_sent_twice_changes_nothing_twice),
+		LAYOUT_HEARING_TEST(what_is_cancelled_is_given_back),
+		LAYOUT_HEARING_TEST(the_buried_stay_dead),
+		LAYOUT_HEARING_TEST(what_is_buried_loses_its_hold),
+		LAYOUT_HEARING_TEST(other_layouts_are_refused),
+		LAYOUT_HEARING_TEST(names_with_braces_and_colons),
+		LAYOUT_HEARING_TEST(a_prefix_is_part_of_the_name),
+		LAYOUT_HEARING_TEST(what_the_layout_cannot_do),
+		LAYOUT_HEARING_TEST(only_zero_and_one_say_free),
+		LAYOUT_HEARING_TEST(memory_is_full),
 	};
 	const struct CMUnitTest fenced[] = {
-		REDISSON_TEST(tokens_grow),
-		REDISSON_TEST(a_counter_that_is_none),
+		LAYOUT_HEARING_TEST(tokens_grow),
+		LAYOUT_HEARING_TEST(a_counter_that_is_none),
 	};
-	int failed = cmocka_run_group_tests(lock, lock_up, redisson_down);
-	return failed + cmocka_run_group_tests(fenced, fenced_up, redisson_down);
+	int failed = cmocka_run_group_tests(lock, lock_up, layout_down);
+	return failed + cmocka_run_group_tests(fenced, fenced_up, layout_down);
 }
