@@ -1,4 +1,4 @@
--- The hash of RLock and those like it: one field, its owner, with the count of holds. Reads only.
+-- The hash of RLock and those like it: one field, its owner, with the count of holds.
 -- Expects shared/answer.lua and `name`.
 local function read_mutex()
 	local fields = call('HLEN', name)

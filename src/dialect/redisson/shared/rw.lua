@@ -1,6 +1,6 @@
 -- The hash of RReadWriteLock: `mode` (read or write), a count of reads per owner, and of writes under
 -- `<owner>:write`. A read hold lives as long as its key {name}:<owner>:rwlock_timeout:<n>; the hash outlives
--- them all. Reads only. Expects shared/answer.lua and `name`.
+-- them all. Expects shared/answer.lua and `name`.
 local LOOK = 16 -- fields of others that a release looks at
 local HOLDS = 256 -- holds of one owner that are looked at one by one
 
