@@ -21,6 +21,7 @@ static void fill_wish(struct lock_wish *wish, sneck_mode mode, const struct acqu
 	wish->lease_ms = args->options.lease_ms;
 	wish->layout = &args->dialect->traits;
 	wish->hold = &hold->lock;
+	hold->dialect = args->dialect;
 }
 
 static int find_owner(

@@ -158,6 +158,10 @@ int sneck_detach(sneck_hold *hold, int64_t lease_ms, char ret_id[SNECK_ID_MAX], 
 	        (r = enter_hold(hold, &deadline_ns, reterr)) < 0)
 		return r;
 	sneck_client *client = hold->client;
+	if (!hold->dialect->read_id) { /* before the core counts on the shorter lease */
+		snecki_client_leave(client);
+		return snecki_err(reterr, SNECK_ENOTSUP, "%s locks cannot be detached", hold->dialect->name);
+	}
 	begin(hold, &waiter, WISH_DETACH);
 	waiter.wish.lease_ms = lease_ms;
 	snecki_core_detach(client->core, &waiter.wish, snecki_now_ns());

@@ -75,7 +75,6 @@ void snecki_hold_broken(sneck_client *client, sneck_hold *hold) {
 	hold->reason = client->answer_text ? strdup(client->answer_text) : NULL;
 	if (!op || !broken_name(op, &hold->broken_attempt, &hold->broken_mode))
 		hold->broken_attempt = 0;
-	hold->broken_dialect = client->answer_dialect;
 	hold->grace_until_ns = client->answer_kept_ns;
 	if (hold->lock.fixed_until_ns < hold->grace_until_ns)
 		hold->grace_until_ns = hold->lock.fixed_until_ns;
@@ -102,7 +101,7 @@ bool snecki_farewell_take(sneck_hold *hold, struct farewell *ret) {
 	ret->op = (struct lock_op){
 		.kind = OP_RELEASE, .mode = hold->broken_mode, .attempt = hold->broken_attempt
 	};
-	ret->dialect = hold->broken_dialect;
+	ret->dialect = hold->dialect;
 	ret->name_len = hold->name_len;
 	memcpy(ret->name, hold->name, hold->name_len);
 	return true;

@@ -74,7 +74,6 @@ static void answer(
 	if (outcome->status == LOCK_BROKEN) {
 		op = call_of(carried)->op; /* the core frees the call before it is done */
 		client->answering = &op;
-		client->answer_dialect = dialect_of(carried);
 		client->answer_kept_ns = snecki_kept_until(outcome->kept_ms, sent_ns);
 	}
 	client->answer_text = detail;

@@ -37,13 +37,13 @@ struct event_node {
 struct sneck_hold {
 	struct lock_hold lock; /* the core's; under the client's mutex */
 	sneck_client *client;
+	const struct dialect *dialect;
 	bool thread_bound;       /* the owner is a thread: only that thread may release it */
 	int fd;                  /* eventfd, or -1 */
 	struct event_node news;  /* the last change of state, not read yet */
 	char *reason;            /* BROKEN: by whom and why; written once. NULL: none was told */
 	uint64_t broken_attempt; /* BROKEN: the name of what is left of it on the server; 0: nothing */
 	char broken_mode;
-	const struct dialect *broken_dialect;
 	int64_t grace_until_ns; /* BROKEN: until then nobody else has it; 0: that cannot be said */
 	struct list all;        /* client's list of handles */
 	size_t name_len;
@@ -113,12 +113,11 @@ struct sneck_client {
 	int answer_code;         /* of the error reply that the core is dealing with, or 0 … */
 	char answer_word[24];    /* … and its first word */
 	const char *answer_text; /* the text of the answer that the core is dealing with, or NULL … */
-	const struct lock_op *answering;      /* … and, BROKEN, what was asked, … */
-	const struct dialect *answer_dialect; /* … how, … */
-	int64_t answer_kept_ns;               /* … and until when others are kept out; 0: they are not */
-	struct list outbox;                   /* calls that the core made and nobody has submitted yet */
-	struct list done;                     /* waiters whose wish is done: woken once the mutex is free */
-	struct parker *current;               /* whose event is at hand: its thread waits for what it sends */
+	const struct lock_op *answering; /* … and, BROKEN, what was asked, … */
+	int64_t answer_kept_ns;          /* … and until when others are kept out; 0: they are not */
+	struct list outbox;              /* calls that the core made and nobody has submitted yet */
+	struct list done;                /* waiters whose wish is done: woken once the mutex is free */
+	struct parker *current;          /* whose event is at hand: its thread waits for what it sends */
 	struct list holds;
 	struct list events;
 	int event_fd;
