@@ -78,9 +78,9 @@ figures() {
 			;;
 		kill) row "kill -9 of a process that holds or waits: no lock is stuck (longest absence of a lock $(thousands "$(field longest_absence_ms "$file")") ms)" "$counted" "$bad" kill ;;
 		messages) row "a message lost, late or answered with an error, at every index of every operation: no double count, no orphan" "$counted" "$bad" messages ;;
-		stop) row "SIGSTOP of a holder beyond its lease: the store that checks tokens takes no stale write (it refused $(thousands "$(field stale_refused "$file")"); a store that does not check took $(thousands "$(field stale_taken "$file")"))" "$counted" "$bad" stop ;;
+		stop) row "stale writes offered after $(thousands "$counted") SIGSTOPs of a holder beyond its lease: the store that checks tokens takes none (one that does not check was overwritten $(thousands "$(field stale_taken "$file")") times)" "$(field stale_refused "$file")" "$bad" stop ;;
 		cancel) row "races of cancel against grant ($(thousands "$(field granted "$file")") granted): no hold without an owner" "$counted" "$bad" cancel ;;
-		silence) row "silences of the line to a holder: notice before the end of the lease ($(thousands "$(field notices "$file")") holds)" "$counted" "$bad" silence ;;
+		silence) row "holds whose lease ended in $(thousands "$counted") silences of the line: notice before the end" "$(field notices "$file")" "$bad" silence ;;
 		esac
 	done
 	row_of_mutants mutants "the test that is named for it"
