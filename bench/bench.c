@@ -11,38 +11,18 @@
 #include <sneck/sneck.h>
 
 #include "command.h"
+#include "commandstats.h"
+#include "dialects.h"
 #include "lib/server.h"
 #include "raw.h"
+#include "sessions.h"
 #include "stats.h"
 
 static struct test_server server;
-
-static void fail(const char *what, const sneck_error *err) {
-	fprintf(stderr, "bench: %s: %s\n", what, err->text);
-	exit(1);
-}
+static bool markdown; /* --markdown: tables as the documents have them */
 
 static sneck_client *open_client(void) {
-	sneck_client *client;
-	sneck_error err;
-
-	if (sneck_open(server.url, NULL, &client, &err) < 0)
-		fail("open", &err);
-	return client;
-}
-
-static void pair(sneck_client *client, const char *name, sneck_mode mode) {
-	sneck_acquire_options options = SNECK_ACQUIRE_OPTIONS_INIT;
-	sneck_hold *hold;
-	sneck_error err;
-
-	options.wait_ms = 60000;
-	if (sneck_acquire(client, name, mode, &options, &hold, &err) < 0)
-		fail("acquire", &err);
-	if (sneck_release(hold) < 0) {
-		fprintf(stderr, "bench: release failed\n");
-		exit(1);
-	}
+	return bench_open(server.url);
 }
 
 static uint64_t commands_of(sneck_client *client) {
@@ -56,7 +36,7 @@ static uint64_t commands_of(sneck_client *client) {
 static double lone_sneck(sneck_client *client, int pairs) {
 	double start = now_s();
 	for (int i = 0; i < pairs; i++)
-		pair(client, "bench/lone", SNECK_WRITE);
+		bench_pair(client, "bench/lone", SNECK_WRITE);
 	return (now_s() - start) / pairs * 1e6;
 }
 
@@ -75,7 +55,7 @@ static void bench_lone(void) {
 	struct raw raw;
 	char text[128];
 
-	raw_open(&raw, server.socket_path, 1);
+	raw_open(&raw, server.socket_path, NULL, 1);
 	lone_sneck(client, 200);
 	lone_raw(&raw, 200);
 	for (int round = 0; round < 21; round++) {
@@ -85,7 +65,7 @@ static void bench_lone(void) {
 	series_ratio(&ratio, &ours, &theirs);
 	uint64_t before = commands_of(client);
 	for (int i = 0; i < 100; i++)
-		pair(client, "bench/lone", SNECK_WRITE);
+		bench_pair(client, "bench/lone", SNECK_WRITE);
 	printf("uncontended pair, one thread, Unix socket\n");
 	printf("  sneck                   %s\n", series_text(&ours, " us", text, sizeof text));
 	printf("  two raw EVALSHA         %s\n", series_text(&theirs, " us", text, sizeof text));
@@ -105,12 +85,12 @@ static void bench_reentry(void) {
 	char text[128];
 
 	if (sneck_acquire(client, "bench/reentry", SNECK_WRITE, NULL, &outer, &err) < 0)
-		fail("acquire", &err);
+		bench_fail("acquire", &err);
 	uint64_t before = commands_of(client);
 	for (int round = 0; round < 11; round++) {
 		double start = now_s();
 		for (int i = 0; i < 10000; i++)
-			pair(client, "bench/reentry", SNECK_WRITE);
+			bench_pair(client, "bench/reentry", SNECK_WRITE);
 		series_add(&cost, (now_s() - start) / 10000 * 1e6);
 	}
 	printf("re-entrant pair\n  time                    %s\n",
@@ -138,7 +118,7 @@ static void *work(void *arg) {
 	pthread_barrier_wait(worker->start);
 	for (int i = 0; i < worker->pairs; i++) {
 		if (worker->client) {
-			pair(worker->client, worker->name, SNECK_WRITE);
+			bench_pair(worker->client, worker->name, SNECK_WRITE);
 			continue;
 		}
 		uint64_t attempt = raw_acquire(&worker->raw, worker->name, 'W');
@@ -173,7 +153,7 @@ static void bench_threads_n(int n) {
 	char a[128], b[128], c[128];
 
 	for (int i = 0; i < n; i++) {
-		raw_open(&workers[i].raw, server.socket_path, (unsigned)i);
+		raw_open(&workers[i].raw, server.socket_path, NULL, (unsigned)i);
 		snprintf(workers[i].name, sizeof workers[i].name, "bench/threads/%d", i);
 	}
 	int pairs = 6000;
@@ -204,24 +184,13 @@ static void bench_threads(void) {
 
 /* ---- Readers ------------------------------------------------------------------------------------*/
 
-static double script_us(void) {
-	redisReply *reply = test_redis(&server, "INFO commandstats");
-	const char *at = reply ? strstr(reply->str, "cmdstat_evalsha:calls=") : NULL;
-	unsigned long long calls = 0, usec = 0;
-
-	if (at)
-		sscanf(at, "cmdstat_evalsha:calls=%llu,usec=%llu", &calls, &usec);
-	freeReplyObject(reply);
-	return calls ? (double)usec / (double)calls : 0;
-}
-
 static double reader_pair_us(struct raw *raw, const char *name) {
 	test_redis_ok(&server, "CONFIG RESETSTAT");
 	for (int i = 0; i < 2000; i++) {
 		uint64_t attempt = raw_acquire(raw, name, 'R');
 		raw_release(raw, name, 'R', attempt);
 	}
-	return 2 * script_us();
+	return 2 * bench_script_us(&server);
 }
 
 static void bench_readers(void) {
@@ -229,8 +198,8 @@ static void bench_readers(void) {
 	struct raw crowd, raw;
 	char text[128];
 
-	raw_open(&crowd, server.socket_path, 1);
-	raw_open(&raw, server.socket_path, 2);
+	raw_open(&crowd, server.socket_path, NULL, 1);
+	raw_open(&raw, server.socket_path, NULL, 2);
 	raw_acquire(&crowd, "bench/few", 'R');
 	for (int i = 0; i < 5000; i++)
 		raw_acquire(&crowd, "bench/many", 'R');
@@ -260,7 +229,7 @@ struct contender {
 static void *contend(void *arg) {
 	struct contender *contender = arg;
 	for (int i = 0; i < contender->rounds; i++)
-		pair(contender->client, "bench/handoff", SNECK_WRITE);
+		bench_pair(contender->client, "bench/handoff", SNECK_WRITE);
 	return NULL;
 }
 
@@ -271,7 +240,7 @@ static void bench_handoff_n(int n, int total) {
 	for (int i = 0; i < n; i++) {
 		contenders[i].client = open_client();
 		contenders[i].rounds = total / n;
-		pair(contenders[i].client, "bench/handoff-warm", SNECK_WRITE);
+		bench_pair(contenders[i].client, "bench/handoff-warm", SNECK_WRITE);
 	}
 	double start = now_s();
 	for (int i = 0; i < n; i++)
@@ -309,7 +278,7 @@ static void bench_memory(void) {
 	sneck_error err;
 
 	if (sneck_acquire(client, "0123456789abcdef", SNECK_WRITE, NULL, &hold, &err) < 0)
-		fail("acquire", &err);
+		bench_fail("acquire", &err);
 	printf("memory on the server\n  held, 16-byte name      %lld bytes   (wanted: at most 200)\n",
 	        test_redis_int(&server, "MEMORY USAGE sneck:{0123456789abcdef}"));
 	sneck_release(hold);
@@ -318,6 +287,10 @@ static void bench_memory(void) {
 
 static void bench_run(void) {
 	bench_command(&server);
+}
+
+static void bench_dialects_part(void) {
+	bench_dialects(&server, markdown);
 }
 
 /* ---- Main ---------------------------------------------------------------------------------------*/
@@ -333,25 +306,33 @@ static const struct {
 	{ "handoff", bench_handoff },
 	{ "memory", bench_memory },
 	{ "run", bench_run },
+	{ "dialects", bench_dialects_part },
 };
 
-int main(int argc, char **argv) {
-	bool found = argc < 2;
+static int usage(void) {
+	fprintf(stderr, "bench: usage: bench/run [PART [--markdown]]; parts are:");
+	for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
+		fprintf(stderr, " %s", parts[i].name);
+	fprintf(stderr, "\n");
+	return 64;
+}
 
+static bool is_part(const char *name) {
+	for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
+		if (strcmp(name, parts[i].name) == 0)
+			return true;
+	return false;
+}
+
+int main(int argc, char **argv) {
+	markdown = argc == 3 && strcmp(argv[2], "--markdown") == 0;
+	if (argc > (markdown ? 3 : 2) || (argc >= 2 && !is_part(argv[1])))
+		return usage();
 	if (test_server_start(&server, NULL) < 0)
 		return 1;
-	for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
-		if (argc >= 2 && strcmp(argv[1], parts[i].name) != 0)
-			continue;
-		found = true;
-		parts[i].run();
-	}
+	for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
+		if (argc < 2 || strcmp(argv[1], parts[i].name) == 0)
+			parts[i].run();
 	test_server_stop(&server);
-	if (!found) {
-		fprintf(stderr, "bench: parts are:");
-		for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
-			fprintf(stderr, " %s", parts[i].name);
-		fprintf(stderr, "\n");
-	}
-	return found ? 0 : 64;
+	return 0;
 }

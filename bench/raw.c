@@ -9,14 +9,25 @@
 
 #include "dialect/dialect.h"
 
-void raw_open(struct raw *raw, const char *socket_path, unsigned number) {
+void raw_open(struct raw *raw, const char *socket_path, const char *dialect, unsigned number) {
 	memset(raw, 0, sizeof *raw);
 	raw->redis = redisConnectUnix(socket_path);
 	if (!raw->redis || raw->redis->err) {
 		fprintf(stderr, "bench: cannot connect to %s\n", socket_path);
 		exit(1);
 	}
+	raw->dialect = snecki_dialect_find(dialect, NULL);
+	if (!raw->dialect) {
+		fprintf(stderr, "bench: there is no dialect %s\n", dialect);
+		exit(1);
+	}
+	raw->lease_ms = SNECK_LEASE_DEFAULT_MS;
+	raw_become(raw, number);
+}
+
+void raw_become(struct raw *raw, unsigned number) {
 	snprintf(raw->session, sizeof raw->session, "bench:%u:raw000000000", number);
+	snprintf(raw->uuid, sizeof raw->uuid, "%08x-0000-4000-8000-000000000000", number);
 }
 
 void raw_close(struct raw *raw) {
@@ -25,14 +36,19 @@ void raw_close(struct raw *raw) {
 
 static void run(struct raw *raw, const struct lock_op *op, const char *name, enum lock_status expected) {
 	const struct dialect_session session = {
-		.name_space = "sneck", .id = raw->session, .keep_ms = SNECK_KEEP_MS, .bury_ms = SNECK_BURY_MS
+		.name_space = "sneck",
+		.id = raw->session,
+		.keep_ms = SNECK_KEEP_MS,
+		.bury_ms = SNECK_BURY_MS,
+		.uuid = raw->uuid,
+		.prefix = "",
 	};
 	struct lock_outcome outcome;
 	redisReply *reply = NULL;
 
 	for (int full_text = 0; full_text < 2; full_text++) {
 		struct buf bytes = BUF_INIT;
-		if (snecki_native.encode(&session, op, name, strlen(name), full_text, &bytes) < 0)
+		if (raw->dialect->encode(&session, op, name, strlen(name), full_text, &bytes) < 0)
 			abort();
 		redisAppendFormattedCommand(raw->redis, bytes.data, bytes.len);
 		snecki_buf_done(&bytes);
@@ -42,7 +58,7 @@ static void run(struct raw *raw, const struct lock_op *op, const char *name, enu
 			break;
 		freeReplyObject(reply);
 	}
-	snecki_native.decode(&session, op, reply, &outcome, NULL);
+	raw->dialect->decode(&session, op, reply, &outcome, NULL);
 	if (outcome.status != expected) {
 		fprintf(stderr, "bench: operation %d on %s ended with status %d\n", (int)op->kind, name,
 		        (int)outcome.status);
@@ -52,10 +68,9 @@ static void run(struct raw *raw, const struct lock_op *op, const char *name, enu
 }
 
 uint64_t raw_acquire(struct raw *raw, const char *name, char mode) {
-	struct lock_op op = { .kind = OP_ACQUIRE,
-		.mode = mode,
-		.attempt = ++raw->counter,
-		.lease_ms = SNECK_LEASE_DEFAULT_MS };
+	struct lock_op op = {
+		.kind = OP_ACQUIRE, .mode = mode, .attempt = ++raw->counter, .lease_ms = raw->lease_ms
+	};
 
 	run(raw, &op, name, LOCK_GRANTED);
 	return raw->counter;
@@ -63,7 +78,7 @@ uint64_t raw_acquire(struct raw *raw, const char *name, char mode) {
 
 void raw_release(struct raw *raw, const char *name, char mode, uint64_t attempt) {
 	struct lock_op op = {
-		.kind = OP_RELEASE, .mode = mode, .attempt = attempt, .lease_ms = SNECK_LEASE_DEFAULT_MS
+		.kind = OP_RELEASE, .mode = mode, .attempt = attempt, .lease_ms = raw->lease_ms
 	};
 
 	run(raw, &op, name, LOCK_DONE);

@@ -9,13 +9,20 @@
 
 #include "lock/op.h"
 
+struct dialect;
+
 struct raw {
 	redisContext *redis;
-	char session[41];
+	const struct dialect *dialect;
+	char session[41], uuid[37]; /* its two names: a layout uses one or the other */
 	uint64_t counter;
+	int64_t lease_ms; /* of what is acquired from now on; the default at first */
 };
 
-void raw_open(struct raw *raw, const char *socket_path, unsigned number);
+/* `dialect` NULL: native. `number` tells sessions apart. */
+void raw_open(struct raw *raw, const char *socket_path, const char *dialect, unsigned number);
+/* From now on another session, on the same connection: a crowd of them is cheap that way. */
+void raw_become(struct raw *raw, unsigned number);
 void raw_close(struct raw *raw);
 /* One acquire of `name`; returns the attempt. Ends the program when it is not granted. */
 uint64_t raw_acquire(struct raw *raw, const char *name, char mode);

@@ -31,6 +31,15 @@ double series_median(const struct series *series) {
 	return (values[(series->n - 1) / 2] + values[series->n / 2]) / 2;
 }
 
+double series_quantile(const struct series *series, double part) {
+	double values[ROUNDS_MAX];
+
+	if (series->n == 0)
+		return 0;
+	sorted(series, values);
+	return values[(size_t)(part * (double)(series->n - 1) + 0.5)];
+}
+
 const char *series_text(const struct series *series, const char *unit, char *out, size_t size) {
 	double values[ROUNDS_MAX] = { 0 };
 

@@ -15,6 +15,8 @@ struct series {
 
 void series_add(struct series *series, double value);
 double series_median(const struct series *series);
+/* The value below which that part of the others lies: 0 the lowest, 0.25 a quartile, 1 the highest. */
+double series_quantile(const struct series *series, double part);
 /* "median [lowest .. highest]" in a static buffer of the caller. */
 const char *series_text(const struct series *series, const char *unit, char *out, size_t size);
 /* Round by round a/b: machines are noisy, but both sides of a round had the same noise. */
