@@ -13,6 +13,8 @@
 
 #include <stdlib.h>
 
+#include "witness.h"
+
 struct active {
 	const struct check_span **items;
 	size_t n, room;
@@ -171,9 +173,42 @@ static bool valid_inside(const struct check_life *life, int64_t at) {
 	return life->end >= (leave && leave->return_ns ? leave->return_ns : at);
 }
 
+static bool passes(const struct history_record *record, int64_t from, int64_t to) {
+	return (record->op == HISTORY_ENTER || record->op == HISTORY_LEAVE) && record->invoke_ns <= to &&
+	       check_returned(record) >= from;
+}
+
+/* A meeting without a name (what was found gone says not whose it was): who went in or out while `life` was
+ * inside? One that was valid, before all others; NULL: nobody. */
+static const struct check_life *who_else(
+        const struct check_world *world, const struct check_life *life, const struct history_record *record) {
+	const struct check_life *found = NULL;
+	int64_t since = life->start;
+
+	for (size_t i = 0; i < life->n_entries; i++)
+		if (life->entries[i].record->op == HISTORY_ENTER && life->entries[i].at <= record->invoke_ns)
+			since = life->entries[i].at;
+	for (size_t i = 0; i < world->n_lives; i++) {
+		const struct check_life *other = &world->lives[i];
+
+		if (other->grant->lock != record->lock || same_owner(life, other))
+			continue;
+		for (size_t j = 0; j < other->n_entries; j++) {
+			if (!passes(other->entries[j].record, since, record->return_ns))
+				continue;
+			if (valid_inside(other, record->return_ns))
+				return other;
+			found = other;
+		}
+	}
+	return found;
+}
+
 static int judge_meeting(
         struct check_world *world, const struct check_life *life, const struct history_record *record) {
-	const struct check_life *other = check_life_at(world, record->token, record->return_ns);
+	const struct check_life *other = record->token == WITNESS_SOMEBODY
+	                                         ? who_else(world, life, record)
+	                                         : check_life_at(world, record->token, record->return_ns);
 	const struct check_life *earlier = other && other->start < life->start ? other : life;
 	const struct check_life *later = earlier == life ? other : life;
 	bool other_valid = true;

@@ -445,6 +445,34 @@ static void a_meeting_that_no_clock_shows_is_found(void **state) {
 	past_excused(past, CHECK_WITNESS, CHECK_BY_VALIDITY, 1);
 }
 
+/* The first was stopped on its way out, and took the second's link with it. */
+static void a_meeting_without_a_name_is_with_who_was_there(void **state) {
+	struct past *past = *state;
+	struct history_record met = past_call(HISTORY_LEAVE, 2, 2, 310, 311, -1);
+
+	met.token = WITNESS_SOMEBODY;
+	past_add(past, past_grant(1, 'W', 1, 100, 110, 10, 200));
+	past_add(past, past_call(HISTORY_ENTER, 1, 1, 120, 121, 0));
+	past_add(past, past_state(1, 1, 130, SNECK_SUSPECT));
+	past_add(past, past_call(HISTORY_LEAVE, 1, 1, 140, 290, 0));
+	past_add(past, past_call(HISTORY_RELEASE, 1, 1, 291, 295, SNECK_ELOST));
+	past_add(past, past_grant(2, 'W', 2, 240, 250, 20, 900));
+	past_add(past, past_call(HISTORY_ENTER, 2, 2, 260, 261, 0));
+	past_add(past, met);
+	past_add(past, past_call(HISTORY_RELEASE, 2, 2, 350, 360, 0));
+	past_expect(past, CHECK_WITNESS, 4, 0);
+	past_excused(past, CHECK_WITNESS, CHECK_BY_VALIDITY, 1);
+	/* Gone before the second came in, it explains nothing. */
+	past->records[1][3].return_ns = 150;
+	past_expect(past, CHECK_WITNESS, 4, 1);
+	/* Both were valid, because the server had forgotten the first. */
+	past->records[1][3].return_ns = 290;
+	past->records[1][0].valid_until_ns = 900;
+	past_add(past, past_event(HISTORY_WIPE, 0, 220, 230));
+	past_expect(past, CHECK_WITNESS, 4, 0);
+	past_excused(past, CHECK_WITNESS, CHECK_BY_WIPE, 1);
+}
+
 /* Killed inside, it has left its link behind. */
 static void what_the_dead_left_is_no_meeting(void **state) {
 	struct past *past = *state;
@@ -488,6 +516,7 @@ int main(void) {
 		T(a_meeting_with_one_that_is_past_its_validity_is_expected),
 		T(a_meeting_of_two_that_are_valid_is_found),
 		T(a_meeting_that_no_clock_shows_is_found),
+		T(a_meeting_without_a_name_is_with_who_was_there),
 		T(what_the_dead_left_is_no_meeting),
 	};
 
