@@ -9,7 +9,7 @@ CTEST ?=
 MUTANTS ?=
 
 .DEFAULT_GOAL := all
-.PHONY: all test asan tsan mutants mutants-quick install bench fault fault-quick proof proof-doc format check-format layers size ci clean help setup-run setup-dev setup-interop
+.PHONY: all test asan tsan mutants mutants-quick install bench fault fault-quick fault-dialects proof proof-doc format check-format layers size ci clean help setup-run setup-dev setup-interop
 
 all: setup-run ## build the library and the command into build/release
 	@tools/build.sh release
@@ -50,6 +50,10 @@ fault: setup-dev ## faults of all kinds for MINUTES (5), from SEED (chosen and p
 fault-quick: setup-dev ## a short form of every campaign, about two minutes
 	@tools/build.sh dev
 	@proof/run quick build/dev
+
+fault-dialects: setup-dev ## the campaigns on the layouts of other programs, about four minutes
+	@tools/build.sh dev
+	@proof/run dialects build/dev
 
 proof: setup-dev ## every campaign in full, about an hour; writes docs/proof/*.json and docs/proof.md
 	@tools/build.sh dev

@@ -257,6 +257,7 @@ int campaign_control(const struct options *options) {
 	int status;
 
 	shape.subject = options->subject;
+	shape.layout = options->layout;
 	if (rig_start(&rig, &shape, options->seed) != 0) {
 		rig_drop(&rig, false);
 		return 1;

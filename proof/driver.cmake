@@ -31,6 +31,7 @@ add_executable(sneck-nemesis
   control.c
   driver_cancel.c
   driver_groups.c
+  driver_left.c
   driver_mixed.c
   driver_result.c
   driver_rig.c

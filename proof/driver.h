@@ -12,17 +12,23 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include <sneck/sneck.h>
+
 #include "false_clock.h"
 #include "fault_alloc.h"
 #include "history.h"
+#include "layout.h"
 #include "proxy.h"
 #include "rng.h"
 #include "server.h"
 #include "worker_board.h"
 
+enum { RIG_URL_MAX = 192 };
+
 /* How many of what. Workers come in groups; a group has locks of its own. */
 struct rig_shape {
 	const char *subject; /* what the workers use: worker_main.c knows the names */
+	const struct proof_layout *layout;
 	uint32_t workers;
 	uint32_t group; /* workers of one group; 0: all are one */
 	uint32_t threads;
@@ -69,6 +75,14 @@ void rig_finish(struct rig *rig);
 /* Kill what still runs; remove the directory unless it is to be kept. */
 void rig_drop(struct rig *rig, bool keep);
 
+/* ---- What lies on the server (driver_left.c) -----------------------------------------------------*/
+int rig_open(struct rig *rig, sneck_client **ret_client); /* for the operator */
+/* Keys, or holders and waiters, that are there though nobody is; those that may stay are not counted. */
+uint64_t rig_left(struct rig *rig);
+/* Of a layout that waits for dead waiters: do what its operator would, and empty the queues of these locks.
+ * It counts as a fault of everybody's. */
+void rig_clear_queues(struct rig *rig, uint32_t first_lock, uint32_t n);
+
 void rig_kill(struct rig *rig, uint32_t slot); /* kill -9, reap, write it down */
 void rig_freeze(struct rig *rig, uint32_t slot);
 void rig_thaw(struct rig *rig, uint32_t slot);
@@ -94,6 +108,8 @@ int rig_find(struct rig *rig, struct rng *rng, enum board_phase phase, int64_t m
 int rig_find_head_waiter(struct rig *rig, struct rng *rng, uint32_t *ret_lock);
 
 /* ---- Judgement and results ----------------------------------------------------------------------*/
+struct options;
+
 struct verdict {
 	uint64_t violations;
 	uint32_t broken; /* bit i: that invariant (check.h) was violated */
@@ -107,12 +123,16 @@ struct verdict {
 /* Run the checker on the rig's histories and print its report; adds to *verdict. */
 void driver_judge(struct rig *rig, struct verdict *verdict);
 
+/* Say where the histories are, and how to play the same again. */
+void driver_kept(const struct rig *rig, const struct options *options);
+
 /* One line of progress on stderr, over the last one if it is a terminal. */
 void driver_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 struct options {
 	const char *campaign;
 	const char *subject;
+	const struct proof_layout *layout;
 	const char *results; /* directory for the result's file; NULL: none */
 	const char *only;    /* a fault's name, or the beginning of one */
 	uint64_t seed;

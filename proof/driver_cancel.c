@@ -37,6 +37,7 @@ int campaign_cancel(const struct options *options) {
 	struct verdict verdict = { 0 };
 	uint32_t count = options->count ? options->count : RACES;
 	struct rig_shape shape = { .subject = options->subject,
+		.layout = options->layout,
 		.workers = WORKERS,
 		.group = 1,
 		.threads = THREADS,
@@ -60,8 +61,7 @@ int campaign_cancel(const struct options *options) {
 	driver_judge(&rig, &verdict);
 	bool keep = options->keep || verdict.violations + stuck > 0;
 	if (keep)
-		printf("histories kept in %s; again: --campaign cancel --seed %llu\n", rig.dir,
-		        (unsigned long long)options->seed);
+		driver_kept(&rig, options);
 	rig_drop(&rig, keep);
 	printf("%llu races: %llu granted, %llu cancelled; locks that were not to be had afterwards: %llu\n",
 	        (unsigned long long)races, (unsigned long long)granted, (unsigned long long)(races - granted),

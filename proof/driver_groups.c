@@ -240,6 +240,7 @@ int campaign_groups(const struct options *options) {
 	siege.harm = find_harm(options->campaign);
 	struct rig_shape shape = siege.harm->shape;
 	shape.subject = options->subject;
+	shape.layout = options->layout;
 	shape.plain = true;
 	shape.command_ms = 300;
 	siege.rig = &rig;
@@ -263,8 +264,7 @@ int campaign_groups(const struct options *options) {
 	driver_judge(&rig, &verdict);
 	bool keep = options->keep || verdict.violations + siege.stuck > 0;
 	if (keep)
-		printf("histories kept in %s; again: --campaign %s --seed %llu\n", rig.dir, options->campaign,
-		        (unsigned long long)options->seed);
+		driver_kept(&rig, options);
 	rig_drop(&rig, keep);
 	printf("%u %s; stuck locks: %llu; longest absence of a lock: %lld ms\n", siege.done, siege.harm->unit,
 	        (unsigned long long)siege.stuck, (long long)siege.worst_ms);

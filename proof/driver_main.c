@@ -3,6 +3,7 @@
  *
  *   sneck-nemesis [--seed N] [--minutes M] [--only KIND]      faults of all kinds, one after the other
  *   sneck-nemesis --campaign NAME [--count N]                 mixed, kill, stop, silence, cancel, messages
+ *   sneck-nemesis --dialect NAME …                            the same on another layout (layout.c)
  *   sneck-nemesis --campaign control --subject naive|redispy|sneck
  *                                                             what must be found, and what must not
  *   sneck-nemesis --plan | --list                             what would be done; what there is
@@ -44,7 +45,7 @@ static int usage(void) {
 	        "usage: sneck-nemesis [--campaign mixed|kill|stop|silence|cancel|messages|control] "
 	        "[--seed N]\n"
 	        "       [--count N] [--acquisitions N] [--minutes M] [--only KIND] [--results DIR] [--keep]\n"
-	        "       [--subject sneck|naive|redispy]\n"
+	        "       [--subject sneck|naive|redispy] [--dialect NAME]\n"
 	        "       [--plan] [--list]\n");
 	return 64;
 }
@@ -53,7 +54,7 @@ static int parse(int argc, char **argv, struct options *options) {
 	static const struct option names[] = { { "campaign", 1, 0, 'c' }, { "seed", 1, 0, 's' },
 		{ "count", 1, 0, 'n' }, { "acquisitions", 1, 0, 'a' }, { "minutes", 1, 0, 'm' },
 		{ "only", 1, 0, 'o' }, { "results", 1, 0, 'r' }, { "plan", 0, 0, 'p' }, { "list", 0, 0, 'l' },
-		{ "keep", 0, 0, 'k' }, { "subject", 1, 0, 'S' }, { 0, 0, 0, 0 } };
+		{ "keep", 0, 0, 'k' }, { "subject", 1, 0, 'S' }, { "dialect", 1, 0, 'd' }, { 0, 0, 0, 0 } };
 	for (int c; (c = getopt_long(argc, argv, "", names, NULL)) != -1;) {
 		switch (c) {
 		case 'c':
@@ -86,6 +87,9 @@ static int parse(int argc, char **argv, struct options *options) {
 		case 'S':
 			options->subject = optarg;
 			break;
+		case 'd':
+			options->layout = proof_layout_find(optarg);
+			break;
 		case 'l':
 			exit(list_faults());
 		default:
@@ -95,16 +99,25 @@ static int parse(int argc, char **argv, struct options *options) {
 	return optind == argc ? 0 : -1;
 }
 
+/* Other layouts have no programs for every message, nothing that is known to be wrong, and no place among the
+ * results, which are native's. */
+static bool is_possible(const struct options *options) {
+	if (options->layout == &proof_native)
+		return true;
+	return options->layout && strcmp(options->campaign, "messages") != 0 &&
+	       strcmp(options->campaign, "control") != 0 && !options->results;
+}
+
 int main(int argc, char **argv) {
-	struct options options = { .campaign = "mixed", .subject = "sneck" };
+	struct options options = { .campaign = "mixed", .subject = "sneck", .layout = &proof_native };
 	options.seed = (uint64_t)time(NULL) * 1000003 + (uint64_t)getpid();
-	if (parse(argc, argv, &options) != 0)
+	if (parse(argc, argv, &options) != 0 || !is_possible(&options))
 		return usage();
 	for (size_t i = 0; i < sizeof(campaigns) / sizeof(*campaigns); i++)
 		if (strcmp(campaigns[i].name, options.campaign) == 0) {
 			if (!options.plan_only)
-				printf("campaign %s, seed %llu\n", options.campaign,
-				        (unsigned long long)options.seed);
+				printf("campaign %s, dialect %s, seed %llu\n", options.campaign,
+				        options.layout->dialect, (unsigned long long)options.seed);
 			fflush(stdout);
 			return campaigns[i].run(&options);
 		}

@@ -124,6 +124,7 @@ static int one_round(const struct options *options, struct plan *plan, uint32_t 
 	static struct rig rig;
 	struct rig_shape shape = usual_shape;
 	shape.subject = options->subject;
+	shape.layout = options->layout;
 	uint64_t violations = totals->verdict.violations;
 	if (rig_start(&rig, &shape, options->seed + round) != 0) {
 		rig_drop(&rig, false);
@@ -139,8 +140,7 @@ static int one_round(const struct options *options, struct plan *plan, uint32_t 
 	driver_judge(&rig, &totals->verdict);
 	bool keep = options->keep || totals->verdict.violations > violations;
 	if (keep)
-		printf("histories kept in %s; again: --campaign mixed --seed %llu\n", rig.dir,
-		        (unsigned long long)options->seed);
+		driver_kept(&rig, options);
 	rig_drop(&rig, keep);
 	return 0;
 }

@@ -84,6 +84,11 @@ void driver_judge(struct rig *rig, struct verdict *verdict) {
 	free(paths);
 }
 
+void driver_kept(const struct rig *rig, const struct options *options) {
+	printf("histories kept in %s; again: --campaign %s --dialect %s --seed %llu\n", rig->dir,
+	        options->campaign, options->layout->dialect, (unsigned long long)options->seed);
+}
+
 void driver_say(const char *format, ...) {
 	static const char *end = NULL;
 	va_list args;

@@ -96,9 +96,17 @@ static uint32_t group_of(const struct rig *rig, uint32_t slot) {
 	return rig->shape.group ? slot / rig->shape.group : 0;
 }
 
+/* The locks of one group. */
+static uint32_t locks_each(const struct rig *rig) {
+	return rig->shape.races ? rig->shape.threads : rig->shape.fast_locks + rig->shape.slow_locks;
+}
+
+static uint32_t first_lock_of(const struct rig *rig, uint32_t slot) {
+	return group_of(rig, slot) * locks_each(rig);
+}
+
 uint32_t rig_locks(const struct rig *rig) {
-	uint32_t each = rig->shape.races ? rig->shape.threads : rig->shape.fast_locks + rig->shape.slow_locks;
-	return (group_of(rig, rig->shape.workers - 1) + 1) * each;
+	return (group_of(rig, rig->shape.workers - 1) + 1) * locks_each(rig);
 }
 
 struct arguments {
@@ -106,6 +114,7 @@ struct arguments {
 	int argc;
 	char text[20][32];
 	int texts;
+	char url[RIG_URL_MAX];
 };
 
 static void add(struct arguments *arguments, const char *name, const char *value) {
@@ -123,15 +132,17 @@ static void add_number(struct arguments *arguments, const char *name, uint64_t v
 static void list_arguments(struct rig *rig, uint32_t slot, struct arguments *arguments) {
 	const struct rig_shape *shape = &rig->shape;
 	struct rig_worker *worker = &rig->workers[slot];
-	uint32_t each = shape->races ? shape->threads : shape->fast_locks + shape->slow_locks;
 	add(arguments, PROOF_WORKER, NULL);
-	add(arguments, "--url", shape->proxies ? worker->proxy.url : rig->server.url);
+	proof_layout_url(shape->layout, shape->proxies ? worker->proxy.url : rig->server.url, arguments->url,
+	        sizeof(arguments->url));
+	add(arguments, "--url", arguments->url);
+	add(arguments, "--dialect", shape->layout->dialect);
 	add(arguments, "--dir", rig->dir);
 	add(arguments, "--subject", shape->subject);
 	add_number(arguments, "--seed", rig->seed + (uint64_t)worker->spawned * 1000003);
 	add_number(arguments, "--slot", slot);
 	add_number(arguments, "--threads", shape->threads);
-	add_number(arguments, "--first-lock", group_of(rig, slot) * each);
+	add_number(arguments, "--first-lock", first_lock_of(rig, slot));
 	add_number(arguments, "--fast-locks", shape->fast_locks);
 	add_number(arguments, "--slow-locks", shape->slow_locks);
 	add_number(arguments, "--holding-ms", shape->holding_ms);
@@ -259,6 +270,7 @@ void rig_kill(struct rig *rig, uint32_t slot) {
 	while (waitpid(worker->pid, &status, 0) < 0 && errno == EINTR)
 		;
 	has_ended(rig, slot, status, since_ns);
+	rig_clear_queues(rig, first_lock_of(rig, slot), locks_each(rig));
 }
 
 void rig_freeze(struct rig *rig, uint32_t slot) {
@@ -285,47 +297,6 @@ static bool all_ended(struct rig *rig) {
 	return true;
 }
 
-/* Holders and waiters of this lock whose time is not over. Of those that are dead the server learns when
- * somebody next comes by, or with the key's end. */
-static uint64_t alive_in(struct rig *rig, uint32_t lock, long long now_ms) {
-	redisReply *reply = test_redis(&rig->server, "ZRANGE sneck:{fault-%d} 0 -1 WITHSCORES", (int)lock);
-	uint64_t n = 0;
-	for (size_t i = 0; reply && reply->type == REDIS_REPLY_ARRAY && i + 1 < reply->elements; i += 2) {
-		char kind = reply->element[i]->str[0];
-		double score = strtod(reply->element[i + 1]->str, NULL);
-		if (kind == 'l')
-			score -= 1e14;
-		if ((kind == 'R' || kind == 'W' || kind == 'l') && score > (double)now_ms)
-			n++;
-	}
-	if (reply)
-		freeReplyObject(reply);
-	return n;
-}
-
-static uint64_t alive(struct rig *rig) {
-	redisReply *now = test_redis(&rig->server, "TIME");
-	if (!now || now->type != REDIS_REPLY_ARRAY)
-		return 1;
-	long long now_ms = strtoll(now->element[0]->str, NULL, 10) * 1000;
-	freeReplyObject(now);
-	uint64_t n = 0;
-	for (uint32_t i = 0; i < rig_locks(rig); i++)
-		n += alive_in(rig, i, now_ms);
-	return n;
-}
-
-/* Keys that would stay for ever. */
-static uint64_t immortal(struct rig *rig) {
-	redisReply *keys = test_redis(&rig->server, "KEYS *");
-	uint64_t n = 0;
-	for (size_t i = 0; keys && i < keys->elements; i++)
-		n += test_redis_int(&rig->server, "PTTL %s", keys->element[i]->str) == -1;
-	if (keys)
-		freeReplyObject(keys);
-	return n;
-}
-
 static void note_left(struct rig *rig, unsigned what, uint64_t how_many) {
 	struct history_record form = {
 		.op = HISTORY_LEFT, .lock = HISTORY_ALL, .detail = (uint8_t)what, .token = how_many
@@ -346,8 +317,8 @@ void rig_finish(struct rig *rig) {
 	}
 	rig_mark(rig, HISTORY_QUIET, 0, 0);
 	/* Those that were killed are held until their leases end. */
-	(void)WAIT_UNTIL(alive(rig) == 0, 8000);
-	note_left(rig, BOARD_LEFT_KEYS, alive(rig) + immortal(rig));
+	(void)WAIT_UNTIL(rig_left(rig) == 0, 8000);
+	note_left(rig, BOARD_LEFT_KEYS, rig_left(rig));
 }
 
 static int remove_files(const char *dir) {

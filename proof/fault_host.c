@@ -116,7 +116,7 @@ static void break_one(struct strike *strike, sneck_client *client, uint32_t lock
 
 static void break_locks(struct strike *strike) {
 	sneck_client *client = NULL;
-	if (sneck_open(strike->rig->server.url, NULL, &client, NULL) != 0)
+	if (rig_open(strike->rig, &client) != 0)
 		return;
 	for (int i = 0; i < 8; i++)
 		break_one(strike, client, rng_below(&strike->rng, rig_locks(strike->rig)));

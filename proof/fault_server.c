@@ -50,6 +50,11 @@ static void wiped(struct strike *strike, int64_t begin_ns, bool tokens) {
 	rig_wiped(strike->rig, begin_ns, tokens || begin_ns < strike->rig->ahead_until_ns);
 }
 
+/* Keys are gone, and not only those whose time is over. */
+static bool loses_tokens(const struct strike *strike) {
+	return strike->rig->shape.layout->counts_tokens;
+}
+
 /* ---- Time that the server does not answer --------------------------------------------------------*/
 
 static void stop_server(struct strike *strike) {
@@ -90,7 +95,7 @@ static void flush_all(struct strike *strike) {
 	int64_t begin_ns = history_now();
 	strike->bite = (uint64_t)test_redis_int(server_of(strike), "DBSIZE");
 	test_redis_ok(server_of(strike), "FLUSHALL");
-	wiped(strike, begin_ns, false);
+	wiped(strike, begin_ns, loses_tokens(strike));
 }
 
 static void fill_memory(struct strike *strike) {
@@ -111,7 +116,7 @@ static void evict(struct strike *strike) {
 	rig_pass_time(rng_between(&strike->rng, 50, 500));
 	test_redis_ok(server_of(strike), "CONFIG SET maxmemory 0 maxmemory-policy noeviction");
 	strike->bite = info_number(strike, "stats", "evicted_keys:") - before;
-	wiped(strike, begin_ns, false);
+	wiped(strike, begin_ns, loses_tokens(strike));
 }
 
 static void restart(struct strike *strike) {
@@ -130,7 +135,9 @@ static void restart(struct strike *strike) {
 	if (rig_restart_server(strike->rig) != 0)
 		abort();
 	/* Readers that join readers of the old state get the number that was theirs. */
-	wiped(strike, begin_ns, strike->kind->number);
+	wiped(strike, begin_ns, strike->kind->number || loses_tokens(strike));
+	if (strike->kind->number) /* an old queue is one of waiters that have gone */
+		rig_clear_queues(strike->rig, 0, rig_locks(strike->rig));
 }
 
 /* ---- Connections ---------------------------------------------------------------------------------*/

@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "history.h"
+#include "layout.h"
 #include "rng.h"
 #include "witness.h"
 #include "worker_board.h"
@@ -60,7 +61,8 @@ extern const struct worker_subject worker_redispy; /* redis-py's Lock, in Python
 /* What the options said. */
 struct worker_config {
 	const struct worker_subject *subject;
-	const char *url;
+	const struct proof_layout *layout;
+	const char *url; /* with the dialect */
 	const char *dir; /* of the run: board, witness and histories */
 	uint64_t seed;
 	uint32_t slot; /* its place on the board */

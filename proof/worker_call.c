@@ -91,11 +91,13 @@ static void granted(struct worker_thread *thread, uint32_t lock) {
 int worker_acquire(struct worker_thread *thread, void *session, uint32_t lock, const struct worker_wish *wish,
         bool owner, struct worker_hold *ret_hold) {
 	const struct worker_subject *subject = thread->worker->config.subject;
+	const struct proof_layout *layout = thread->worker->config.layout;
 	char name[WORKER_NAME_MAX];
 	struct worker_hold hold = { .lock = lock, .mode = wish->mode, .state_told = 1 };
 	hold.number = history_new_hold(thread->worker->history);
 	hold.flags = (uint8_t)((wish->fixed ? HISTORY_FIXED : 0) | (wish->wait_ms == 0 ? HISTORY_NOWAIT : 0) |
-	                       (wish->prefer_writers ? 0 : HISTORY_FAIR) | (owner ? HISTORY_OWNER : 0));
+	                       (wish->prefer_writers || !layout->ordered ? 0 : HISTORY_FAIR) |
+	                       (owner ? HISTORY_OWNER : 0));
 	if (!owner)
 		phase(thread, BOARD_WAITING, lock);
 	struct history_record *record =

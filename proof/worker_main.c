@@ -43,6 +43,8 @@ static bool set(struct worker_config *config, const char *name, const char *valu
 		config->began_ns = strtoll(value, NULL, 10);
 	else if (strcmp(name, "subject") == 0)
 		config->subject = find_subject(value);
+	else if (strcmp(name, "dialect") == 0)
+		config->layout = proof_layout_find(value);
 	else if (strcmp(name, "commands") == 0)
 		config->commands = true;
 	else if (strcmp(name, "plain") == 0)
@@ -54,14 +56,17 @@ static bool set(struct worker_config *config, const char *name, const char *valu
 
 int main(int argc, char **argv) {
 	static const struct option options[] = { { "url", 1, 0, 0 }, { "dir", 1, 0, 0 }, { "seed", 1, 0, 0 },
-		{ "subject", 1, 0, 0 }, { "slot", 1, 0, 0 }, { "threads", 1, 0, 0 },
+		{ "subject", 1, 0, 0 }, { "dialect", 1, 0, 0 }, { "slot", 1, 0, 0 }, { "threads", 1, 0, 0 },
 		{ "first-lock", 1, 0, 0 }, { "fast-locks", 1, 0, 0 }, { "slow-locks", 1, 0, 0 },
 		{ "command-ms", 1, 0, 0 }, { "races", 1, 0, 0 }, { "holding-ms", 1, 0, 0 },
 		{ "commands", 0, 0, 0 }, { "began", 1, 0, 0 }, { "plain", 0, 0, 0 }, { "child", 0, 0, 'c' },
 		{ 0, 0, 0, 0 } };
-	struct worker_config config = {
-		.subject = &worker_sneck, .threads = 4, .fast_locks = 4, .command_ms = 300, .holding_ms = 500
-	};
+	struct worker_config config = { .subject = &worker_sneck,
+		.layout = &proof_native,
+		.threads = 4,
+		.fast_locks = 4,
+		.command_ms = 300,
+		.holding_ms = 500 };
 	bool child = false;
 	for (;;) {
 		int index = 0;
@@ -73,8 +78,9 @@ int main(int argc, char **argv) {
 		else if (c != 0 || !set(&config, options[index].name, optarg))
 			return 64;
 	}
-	if (!config.dir || !config.subject || (!child && !config.url)) {
-		fprintf(stderr, "sneck-worker: --dir, --url and a known --subject are needed\n");
+	if (!config.dir || !config.subject || !config.layout || (!child && !config.url)) {
+		fprintf(stderr,
+		        "sneck-worker: --dir, --url a known --subject and a known --dialect are needed\n");
 		return 64;
 	}
 	if (config.subject->run)

@@ -12,10 +12,15 @@
 
 #include <sneck/sneck.h>
 
-/* A hold that nobody knows of lasts as long as the waiter's lease. */
+/* A hold that nobody knows of lasts as long as the waiter's lease; in other layouts, where the grant is for
+ * the lease that was asked for, that must be longer than what counts as stuck. */
 #define STUCK_NS (INT64_C(1000000) * SNECK_WAITER_LEASE_MS * 5 / 6)
 
-enum { WAIT_MS = 5000, LEASE_MS = 2000 };
+enum { WAIT_MS = 5000, LEASE_MS = 2000, POLLED_LEASE_MS = 4000 };
+
+static int64_t lease_ms(const struct worker_thread *thread) {
+	return thread->worker->config.layout == &proof_native ? LEASE_MS : POLLED_LEASE_MS;
+}
 
 struct race {
 	struct worker_thread *thread; /* of the canceller and holder */
@@ -31,7 +36,7 @@ struct race {
 
 static void *wait_for_it(void *arg) {
 	struct race *race = arg;
-	struct worker_wish wish = { .mode = 'W', .wait_ms = WAIT_MS, .lease_ms = LEASE_MS };
+	struct worker_wish wish = { .mode = 'W', .wait_ms = WAIT_MS, .lease_ms = lease_ms(race->thread) };
 	for (;;) {
 		pthread_barrier_wait(&race->start);
 		if (atomic_load(&race->stop))
@@ -66,7 +71,7 @@ static void cancel(struct race *race) {
  * how long it did not run meanwhile. False: it was not to be had at all. */
 static bool take_again(struct race *race, struct worker_hold *hold) {
 	struct worker *worker = race->thread->worker;
-	struct worker_wish wish = { .mode = 'W', .wait_ms = WAIT_MS, .lease_ms = LEASE_MS };
+	struct worker_wish wish = { .mode = 'W', .wait_ms = WAIT_MS, .lease_ms = lease_ms(race->thread) };
 	uint64_t stalled_ns = atomic_load(&worker->place->stalled_ns);
 	int64_t before_ns = history_now();
 	int r = worker_acquire(race->thread, worker->session, race->lock, &wish, false, hold);
@@ -113,7 +118,7 @@ static bool play(struct race *race, struct worker_hold *hold) {
 void worker_race(struct worker_thread *thread, uint32_t rounds) {
 	struct worker *worker = thread->worker;
 	struct race race = { .thread = thread, .waiter = *thread };
-	struct worker_wish wish = { .mode = 'W', .wait_ms = WAIT_MS, .lease_ms = LEASE_MS };
+	struct worker_wish wish = { .mode = 'W', .wait_ms = WAIT_MS, .lease_ms = lease_ms(thread) };
 	struct worker_hold hold;
 	pthread_t id;
 	race.waiter.actor = atomic_fetch_add(&worker->board->next_actor, 1) + 1;

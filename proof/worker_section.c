@@ -13,7 +13,8 @@ enum { ENTER_SPARE_MS = 40, LEAVE_SPARE_MS = 10, STEP_MS = 10, NS_PER_MS = 10000
 
 static void write_to_stores(struct worker_thread *thread, struct history_record *form, void *handle) {
 	form->token = thread->worker->config.subject->token(handle);
-	(void)witness_store(thread->worker->witness, thread->worker->history, form);
+	if (form->token != 0) /* 0: a layout without tokens, and no store could tell */
+		(void)witness_store(thread->worker->witness, thread->worker->history, form);
 }
 
 /* Until the hold changes its state, or the step is over. */

@@ -37,6 +37,19 @@ static enum turn_kind choose_kind(struct rng *rng) {
 	return TURN_PLAIN;
 }
 
+static bool can(const struct proof_layout *layout, enum turn_kind kind) {
+	switch (kind) {
+	case TURN_UPGRADE:
+		return layout->upgrades;
+	case TURN_DOWNGRADE:
+		return layout->downgrades;
+	case TURN_DETACH:
+		return layout->detaches;
+	default:
+		return true;
+	}
+}
+
 static int64_t choose_wait_ms(struct rng *rng, bool slow) {
 	uint32_t at = rng_below(rng, 10);
 	if (at == 0)
@@ -58,7 +71,7 @@ static struct turn choose(struct worker_thread *thread) {
 	turn.wish.fixed = rng_below(rng, 8) == 0;
 	turn.wish.lease_ms = turn.wish.fixed ? rng_between(rng, 150, 700) : rng_between(rng, 500, 900);
 	turn.wish.wait_ms = choose_wait_ms(rng, turn.slow);
-	turn.wish.prefer_writers = turn.lock % 4 == 3;
+	turn.wish.prefer_writers = config->layout->classes && turn.lock % 4 == 3;
 	turn.inside_ms = turn.slow ? rng_between(rng, 20, config->holding_ms) : 0;
 	if (config->plain) {
 		turn.kind = TURN_PLAIN;
@@ -67,11 +80,13 @@ static struct turn choose(struct worker_thread *thread) {
 		turn.wish.lease_ms = 500;
 		turn.wish.wait_ms = 8000;
 	}
+	if (!can(config->layout, turn.kind))
+		turn.kind = TURN_PLAIN;
 	if (turn.kind == TURN_UPGRADE)
 		write = false;
 	if (turn.kind == TURN_DOWNGRADE)
 		write = true;
-	turn.wish.mode = write ? 'W' : 'R';
+	turn.wish.mode = write || !config->layout->reads ? 'W' : 'R';
 	return turn;
 }
 
@@ -87,7 +102,8 @@ static void arm_cancel(struct worker_thread *thread, struct turn *turn) {
 static void nest(struct worker_thread *thread, struct worker_hold *outer, const struct turn *turn) {
 	struct worker_wish wish = turn->wish;
 	struct worker_hold inner;
-	wish.mode = outer->mode == 'W' && rng_below(&thread->rng, 2) ? 'R' : outer->mode;
+	bool read = outer->mode == 'W' && rng_below(&thread->rng, 2) && thread->worker->config.layout->reads;
+	wish.mode = read ? 'R' : outer->mode;
 	wish.wait_ms = 200;
 	wish.tag = 0;
 	if (worker_acquire(thread, thread->worker->session, outer->lock, &wish, true, &inner) != 0)

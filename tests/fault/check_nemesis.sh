@@ -37,4 +37,21 @@ for kind in reply-lost kill-holder script-flush clock-back; do
 		fail "$kind did not bite"
 	}
 done
+
+# The same on a layout of another program, and what cannot be asked of one is refused.
+"$nemesis" --dialect redisson:fenced --only reply-lost --count 1 --seed 11 >"$work/out" 2>&1 || {
+	cat "$work/out"
+	fail "redisson:fenced"
+}
+grep -q '^campaign mixed, dialect redisson:fenced' "$work/out" || fail "it was another dialect"
+grep -q '^1 faults, 1 bit, 1 counted' "$work/out" || fail "nothing bit on redisson:fenced"
+grep -q '^I2 .* ok ' "$work/out" || fail "the tokens of redisson:fenced were not looked at"
+refuses() {
+	status=0
+	"$nemesis" "$@" >"$work/out" 2>&1 || status=$?
+	[ "$status" = 64 ] || fail "$* was not refused"
+}
+refuses --dialect nonsense
+refuses --dialect counted --campaign messages
+refuses --dialect counted --results "$work"
 echo "$kinds kinds of faults; plans repeat; four of them bit"
