@@ -167,18 +167,44 @@ static void end_strike(struct siege *siege, struct group *group) {
 	group->struck = false;
 }
 
-/* Has every lock of the group been granted since the harm began? */
+/* For how long somebody who is alive has been waiting for this lock; 0: nobody does. */
+static int64_t longest_wait_ms(const struct siege *siege, const struct group *group, uint32_t lock) {
+	int64_t now_ns = history_now(), longest_ns = 0;
+	for (uint32_t i = 0; i < siege->harm->shape.group; i++) {
+		uint32_t slot = group->first_slot + i;
+		if (siege->rig->workers[slot].pid <= 0 || (group->struck && slot == group->victim))
+			continue;
+		for (uint32_t t = 0; t < siege->harm->shape.threads; t++) {
+			struct board_thread *place = &siege->rig->board->workers[slot].threads[t];
+			int64_t waits_ns = now_ns - atomic_load(&place->since_ns);
+			if (atomic_load(&place->phase) == BOARD_WAITING &&
+			        atomic_load(&place->lock) == lock && waits_ns > longest_ns)
+				longest_ns = waits_ns;
+		}
+	}
+	return (longest_ns + NS_PER_MS - 1) / NS_PER_MS;
+}
+
+/* Has every lock of the group been granted since the harm began? One that nobody asks for is not away. */
 static void look_after(struct siege *siege, struct group *group) {
-	int64_t away_ms = (history_now() - group->since_ns) / NS_PER_MS;
+	int64_t away_ms = (history_now() - group->since_ns) / NS_PER_MS, waited_ms = 0;
 	bool all = true;
-	for (uint32_t i = 0; i < siege->locks; i++)
-		all &= atomic_load(&siege->rig->board->locks[group->first_lock + i].last_grant_ns) >
-		       group->since_ns;
+	for (uint32_t i = 0; i < siege->locks; i++) {
+		uint32_t lock = group->first_lock + i;
+		if (atomic_load(&siege->rig->board->locks[lock].last_grant_ns) > group->since_ns)
+			continue;
+		int64_t ms = longest_wait_ms(siege, group, lock);
+		waited_ms = ms > waited_ms ? ms : waited_ms;
+		all = false;
+	}
 	/* On a machine that is busy with other things everybody is late, several one after the other. */
 	int64_t stall_ms = (stalled_ns(siege, group) - group->stall_ns) / NS_PER_MS;
-	if (!all && away_ms <= STUCK_MS + 2 * stall_ms)
+	int64_t limit_ms = STUCK_MS + 2 * stall_ms;
+	/* Short waits that end in vain one after the other are no better than a long one. */
+	bool waits_shortly = waited_ms > 0 && waited_ms <= limit_ms && away_ms <= 3 * limit_ms;
+	if (!all && (away_ms <= limit_ms || waits_shortly))
 		return;
-	if (!all) {
+	if (!all && waited_ms > 0) {
 		siege->stuck++;
 		fprintf(stderr, "a lock of group %u is stuck for %lld ms after process %llu\n",
 		        group->first_lock / siege->locks, (long long)away_ms,
