@@ -37,7 +37,7 @@ void rig_mark(struct rig *rig, unsigned op, pid_t pid, int64_t begin_ns) {
 
 void rig_wiped(struct rig *rig, int64_t begin_ns, bool tokens) {
 	struct history_record form = {
-		.op = HISTORY_WIPE, .lock = HISTORY_ALL, .detail = tokens, .invoke_ns = begin_ns
+		.op = HISTORY_WIPE, .lock = HISTORY_ALL, .detail = tokens ? 1 : 2, .invoke_ns = begin_ns
 	};
 	history_mark(rig->history, &form);
 }
