@@ -20,11 +20,11 @@ test: setup-dev ## install what is missing, build, run every test
 
 asan: setup-dev ## the tests with AddressSanitizer and UndefinedBehaviorSanitizer
 	@tools/build.sh asan
-	@tools/run-tests.sh build/asan $(CTEST)
+	@tools/run-tests.sh build/asan -LE dialect $(CTEST)
 
 tsan: setup-dev ## the tests with ThreadSanitizer
 	@tools/build.sh tsan
-	@tools/run-tests.sh build/tsan -LE no-tsan $(CTEST)
+	@tools/run-tests.sh build/tsan -LE "no-tsan|dialect" $(CTEST)
 
 mutants: setup-dev ## put known defects into a copy, one by one; each must be caught by its test
 	@tools/mutants --json=build/mutants/mutants.json $(MUTANTS)

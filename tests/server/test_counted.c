@@ -360,7 +360,7 @@ static void foreign_keys_are_not_touched(void **state) {
 	};
 	for (size_t i = 0; i < sizeof foreign / sizeof foreign[0]; i++) {
 		layout_do("FLUSHALL");
-		layout_do(foreign[i][0]);
+		layout_do("%s", foreign[i][0]);
 		assert_refused_everywhere(foreign[i][1]);
 	}
 }
@@ -372,7 +372,7 @@ static void a_large_lock_with_strange_fields(void **state) {
 	for (int i = 1; i <= 100; i++) {
 		char command[32];
 		snprintf(command, sizeof command, "HSET t r:x%d 1", i);
-		layout_do(command);
+		layout_do("%s", command);
 	}
 	expect(LOCK_GRANTED, acquire(&A, 'R', 1));
 	assert_int_equal(layout_do("HLEN t"), 103);

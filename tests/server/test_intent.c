@@ -28,7 +28,7 @@ static void assert_verdict(const char *verdict) {
 static void end_hold(const char *owner) {
 	char command[128];
 	snprintf(command, sizeof command, "DEL {t}:%s:rwlock_timeout:1", owner);
-	assert_int_equal(layout_do(command), 1);
+	assert_int_equal(layout_do("%s", command), 1);
 }
 
 /* ---- Taking and giving back a read hold -------------------------------------------------------*/
@@ -325,7 +325,7 @@ static void a_thousand_dead_readers_go_in_time(void **state) {
 	for (int i = 0; i < 1000; i++) {
 		char command[64];
 		snprintf(command, sizeof command, "HSET t dead-%d 1", i);
-		layout_do(command);
+		layout_do("%s", command);
 	}
 	layout_do("PEXPIRE t 60000");
 	expect(LOCK_GRANTED, acquire(&A, 'R', 1));
@@ -419,7 +419,7 @@ static void foreign_keys_are_not_touched(void **state) {
 	};
 	for (size_t i = 0; i < sizeof foreign / sizeof foreign[0]; i++) {
 		layout_do("FLUSHALL");
-		layout_do(foreign[i][0]);
+		layout_do("%s", foreign[i][0]);
 		assert_refused_everywhere(foreign[i][1]);
 	}
 }
