@@ -269,8 +269,8 @@ static bool says_free(const char *payload, size_t len) {
 	.says_free = says_free, .hold_id = snecki_compat_hold_id, .check_id = snecki_compat_check_id,     \
 	.check_party_id = snecki_compat_check_id, .encode_inspect = object##_encode_inspect,              \
 	.decode_inspect = snecki_redisson_decode_inspect, .encode_break = object##_encode_break,          \
-	.decode_break = snecki_redisson_decode_break, .encode_scan = snecki_redisson_encode_scan,         \
-	.key_name = snecki_redisson_key_name, .needs = snecki_redisson_needs,                             \
+	.decode_break = snecki_redisson_decode_break, .encode_scan = snecki_compat_encode_scan,           \
+	.key_name = snecki_compat_key_name, .needs = snecki_redisson_needs,                               \
 	.encode_rights = snecki_redisson_encode_rights, .decode_rights = snecki_redisson_decode_rights
 
 /* Messages wake who waits; the questions in between are for those that were lost, and for keys without an

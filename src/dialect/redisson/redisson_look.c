@@ -137,41 +137,6 @@ int snecki_redisson_decode_break(const struct dialect_session *session, const st
 	return snecki_err(reterr, SNECK_EUNKNOWN, "the server's answer cannot be understood");
 }
 
-/* ---- Which locks there are ----------------------------------------------------------------------*/
-
-int snecki_redisson_encode_scan(const struct dialect_session *session, const char *cursor, struct buf *out) {
-	struct buf pattern = BUF_INIT;
-
-	for (const char *at = session->prefix; *at; at++) {
-		if (strchr("*?[]\\^-", *at))
-			snecki_buf_add_str(&pattern, "\\");
-		snecki_buf_add(&pattern, at, 1);
-	}
-	snecki_buf_add_str(&pattern, "*");
-	snecki_buf_resp_array(out, 8);
-	snecki_buf_resp_str(out, "SCAN");
-	snecki_buf_resp_str(out, cursor);
-	snecki_buf_resp_str(out, "MATCH");
-	snecki_buf_resp_bulk(out, pattern.data, pattern.len);
-	snecki_buf_resp_str(out, "COUNT");
-	snecki_buf_resp_str(out, "512");
-	snecki_buf_resp_str(out, "TYPE");
-	snecki_buf_resp_str(out, "hash");
-	int r = out->failed || pattern.failed ? SNECK_ENOMEM : 0;
-	snecki_buf_done(&pattern);
-	return r;
-}
-
-bool snecki_redisson_key_name(
-        const struct dialect_session *session, const char *key, size_t key_len, struct buf *out) {
-	size_t prefix_len = strlen(session->prefix);
-
-	if (key_len <= prefix_len || key_len - prefix_len > SNECK_NAME_MAX ||
-	        memcmp(key, session->prefix, prefix_len) != 0)
-		return false;
-	return snecki_buf_add(out, key + prefix_len, key_len - prefix_len);
-}
-
 /* ---- Rights -------------------------------------------------------------------------------------*/
 
 enum { H = 1u << SNECK_ROLE_HOLDER, V = 1u << SNECK_ROLE_VIEWER, O = 1u << SNECK_ROLE_OPERATOR };
