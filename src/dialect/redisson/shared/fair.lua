@@ -4,7 +4,8 @@
 -- Redisson gives everybody the time of the one before and five minutes, by its own clock, and takes that off
 -- all others when somebody is served or gives up. Ours are by the server's clock and set anew with every
 -- question: five minutes for each before us, so that Redisson's arithmetic cannot overtake us, and half a
--- minute of our own, which is what a dead one costs.
+-- minute of our own. So one of ours that dies as the first costs half a minute, and one that dies further
+-- back up to five minutes more for each that was before it.
 local TURN, SLOT = 300000, 30000
 local now = math.floor(us / 1000)
 
