@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "client/break.h"
 #include "client/probe.h"
+#include "topology/sentinel.h"
 
 /* Thread: any. */
 void snecki_client_wake(void *ctx) {
@@ -41,10 +42,17 @@ static void on_conn_down(void *ctx, const struct sneck_error *why) {
 	sneck_client *client = ctx;
 
 	snecki_log(&client->log, LOG_WARN_, "no connection to %s: %s", client->display, why->text);
+	if (client->sentinel) /* it has gone, or is a replica by now */
+		snecki_sentinel_doubt(client->sentinel, snecki_now_ns());
 	snecki_client_lock(client);
 	client->down = *why;
 	pthread_cond_broadcast(&client->changed);
+	struct lock_core_counters counters;
+	snecki_core_counters(client->core, &counters);
 	snecki_client_unlock(client);
+	/* What is held may be lost by now: find out, rather than wait until a renewal is due. */
+	if (counters.holds > 0 && why->code == SNECK_ECONN && !atomic_load(&client->closing))
+		snecki_conn_want(client->conn);
 }
 
 static void on_sub_ready(void *ctx) {
@@ -111,11 +119,41 @@ static void on_topic_message(
 		look_at(ctx, layout, subject + sizeof(void *), subject_len - sizeof(void *));
 }
 
+/* ---- Where the server is -------------------------------------------------------------------------*/
+
+static int where_is_it(void *ctx, struct endpoint *ret, struct sneck_error *reterr) {
+	const sneck_client *client = ctx;
+	return snecki_sentinel_where(client->sentinel, ret, reterr);
+}
+
+static void on_primary_change(void *ctx) {
+	sneck_client *client = ctx;
+
+	snecki_conn_look_again(client->conn);
+	snecki_sub_look_again(client->sub, snecki_now_ns());
+}
+
+static int make_sentinel(sneck_client *client) {
+	const struct sentinel_config config = {
+		.url = &client->url,
+		.tls = client->tls,
+		.client_name = client->session_id,
+		.connect_ms =
+		        client->connect_ms / 2, /* there is another one to ask, and the server to reach */
+		.command_ms = client->command_ms,
+		.log = &client->log,
+		.on_change = on_primary_change,
+		.ctx = client,
+	};
+	return client->url.kind == URL_SENTINEL ? snecki_sentinel_new(&config, &client->sentinel) : 0;
+}
+
 int snecki_client_links(sneck_client *client) {
 	struct buf channel = BUF_INIT;
 	struct conn_config conn = {
 		.url = &client->server,
 		.tls = client->tls,
+		.where = client->url.kind == URL_SENTINEL ? where_is_it : NULL,
 		.client_name = client->session_id,
 		.connect_ms = client->connect_ms,
 		.command_ms = client->command_ms,
@@ -130,6 +168,7 @@ int snecki_client_links(sneck_client *client) {
 	struct sub_config sub = {
 		.url = &client->server,
 		.tls = client->tls,
+		.where = client->url.kind == URL_SENTINEL ? where_is_it : NULL,
 		.client_name = client->session_id,
 		.channel = channel.data,
 		.channel_len = channel.len,
@@ -144,6 +183,8 @@ int snecki_client_links(sneck_client *client) {
 		.wake_background = snecki_client_wake,
 		.ctx = client,
 	};
+	if (r == 0)
+		r = make_sentinel(client);
 	if (r == 0)
 		r = snecki_conn_new(&conn, &client->conn);
 	if (r == 0)
@@ -175,7 +216,7 @@ static void drain_wake(sneck_client *client) {
 }
 
 static void turn(sneck_client *client) {
-	struct pollfd pfds[5];
+	struct pollfd pfds[6];
 	struct timespec left;
 
 	snecki_client_run_deferred(client);
@@ -184,13 +225,18 @@ static void turn(sneck_client *client) {
 	pfds[0] = (struct pollfd){ .fd = client->wake_fd, .events = POLLIN };
 	int conn_n = snecki_conn_bg_prepare(client->conn, pfds + 1, &due_ns);
 	int sub_n = snecki_sub_bg_prepare(client->sub, pfds + 1 + conn_n, &due_ns);
+	int all_n = 1 + conn_n + sub_n, sentinel_n = 0;
+	if (client->sentinel)
+		sentinel_n = snecki_sentinel_bg_prepare(client->sentinel, pfds + all_n, &due_ns);
 	snecki_time_left(due_ns, &left);
-	ppoll(pfds, (nfds_t)(1 + conn_n + sub_n), &left, NULL);
+	ppoll(pfds, (nfds_t)(all_n + sentinel_n), &left, NULL);
 	if (pfds[0].revents)
 		drain_wake(client);
 	int64_t now_ns = snecki_now_ns();
 	snecki_conn_bg_run(client->conn, pfds + 1, conn_n, now_ns);
 	snecki_sub_bg_run(client->sub, pfds + 1 + conn_n, sub_n, now_ns);
+	if (client->sentinel)
+		snecki_sentinel_bg_run(client->sentinel, pfds + all_n, sentinel_n, now_ns);
 }
 
 void *snecki_client_background(void *arg) {

@@ -161,6 +161,10 @@ static void request_done(struct req *req, enum req_status status, const struct r
 	case REQ_REPLY:
 		if (!script_unknown(carried, reply)) {
 			dialect_of(carried)->decode(&carried->client->session, op, reply, &outcome, &detail);
+			if (reply->type == REDIS_REPLY_ERROR &&
+			        snecki_server_error_find(reply->str, (size_t)reply->len)->action ==
+			                ACT_REDISCOVER)
+				snecki_conn_break(carried->client->conn, "the server is no primary any more");
 			if (outcome.status == LOCK_UNKNOWN && reply->type != REDIS_REPLY_ERROR)
 				snecki_conn_break(
 				        carried->client->conn, "an answer was not about its request");

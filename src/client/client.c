@@ -17,6 +17,7 @@
 #include "base/random.h"
 #include "net/tls.h"
 #include "topology/local.h"
+#include "topology/sentinel.h"
 
 /* ---- Fork ---------------------------------------------------------------------------------------*/
 
@@ -477,6 +478,7 @@ void snecki_client_close(sneck_client *client) {
 	}
 	if (client->sub)
 		snecki_sub_free(client->sub);
+	snecki_sentinel_free(client->sentinel);
 	if (client->conn) {
 		snecki_conn_free(client->conn); /* answers what is left: the core frees the calls */
 		snecki_client_run_deferred(client);
@@ -494,6 +496,8 @@ void snecki_client_abandon(sneck_client *client) {
 		pthread_key_delete(client->thread_key);
 	if (client->sub)
 		snecki_sub_abandon(client->sub);
+	if (client->sentinel)
+		snecki_sentinel_abandon(client->sentinel);
 	if (client->conn)
 		snecki_conn_abandon(client->conn);
 	free_client(client);

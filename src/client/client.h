@@ -90,6 +90,7 @@ struct record {
 	struct req req;
 };
 
+struct sentinel;
 struct tls_context;
 
 struct sneck_client {
@@ -136,6 +137,7 @@ struct sneck_client {
 
 	struct conn *conn;
 	struct sub *sub;
+	struct sentinel *sentinel; /* NULL: the server is where the URL says */
 	struct record record;
 	uint64_t echo_number;  /* of the probe's message that is under way; 0: none. Under mutex, as … */
 	int64_t echo_heard_ns; /* … when the last one came, and … */

@@ -33,6 +33,7 @@
 
 struct redisReply;
 struct sneck_error;
+struct endpoint;
 struct conn;
 struct tls_context;
 
@@ -82,6 +83,10 @@ struct conn_config {
 	const struct url *url;   /* URL_TCP or URL_UNIX; borrowed */
 	struct tls_context *tls; /* borrowed; NULL: plain */
 	const char *client_name; /* HELLO … SETNAME; may be NULL */
+	/* Thread: background. Where to connect, if not to the URL's place (NULL): 1 and the place; 0: that is
+	 * not known yet, snecki_conn_look_again follows; negative: nobody knows. With `ret` NULL it is only
+	 * asked whether the place is known (1, else 0). */
+	int (*where)(void *ctx, struct endpoint *ret, struct sneck_error *reterr);
 	uint32_t connect_ms;
 	uint32_t command_ms;
 	const struct log *log;
@@ -128,6 +133,9 @@ bool snecki_conn_park(struct conn *conn, struct parker *parker, int64_t deadline
 void snecki_conn_want(struct conn *conn);
 bool snecki_conn_is_up(struct conn *conn);
 void snecki_conn_counters(struct conn *conn, struct conn_counters *ret);
+/* Thread: background. `where` may have another answer: break a connection to another place, try at once if
+ * there is none. */
+void snecki_conn_look_again(struct conn *conn);
 /* Thread: any. Break the connection now; what is in flight is REQ_UNKNOWN. */
 void snecki_conn_break(struct conn *conn, const char *why);
 

@@ -223,8 +223,19 @@ static void run_connecting(struct conn *conn, int64_t now_ns) {
 
 /* Locked. */
 static bool connect_due(const struct conn *conn) {
-	return conn->state == CONN_DOWN && !conn->closing &&
+	return conn->state == CONN_DOWN && !conn->closing && !conn->lost &&
 	       (conn->wanted || !snecki_list_empty(&conn->queued));
+}
+
+/* 1: under way; 0: where to is not known yet; negative: it has failed. */
+static int start_attempt(struct conn *conn, int64_t now_ns, struct sneck_error *why) {
+	struct endpoint at;
+	if (!conn->config.where)
+		return snecki_link_start(&conn->link, now_ns, why) < 0 ? why->code : 1;
+	int known = conn->config.where(conn->config.ctx, &at, why);
+	if (known <= 0)
+		return known;
+	return snecki_link_start_to(&conn->link, &at, now_ns, why) < 0 ? why->code : 1;
 }
 
 static void run_down(struct conn *conn, int64_t now_ns) {
@@ -236,10 +247,37 @@ static void run_down(struct conn *conn, int64_t now_ns) {
 	pthread_mutex_unlock(&conn->mutex);
 	if (!start)
 		return;
-	if (snecki_link_start(&conn->link, now_ns, &why) < 0)
+	int r = start_attempt(conn, now_ns, &why);
+	if (r < 0) {
 		fail_attempt(conn, &why, now_ns);
-	else
+	} else if (r > 0) {
 		run_connecting(conn, now_ns);
+	} else {
+		pthread_mutex_lock(&conn->mutex);
+		conn->state = CONN_DOWN;
+		conn->lost = true;
+		pthread_mutex_unlock(&conn->mutex);
+	}
+}
+
+void snecki_conn_look_again(struct conn *conn) {
+	struct endpoint at;
+	struct sneck_error why;
+	pthread_mutex_lock(&conn->mutex);
+	conn->lost = false; /* whoever waits for the place hears of a failure by asking for it */
+	pthread_mutex_unlock(&conn->mutex);
+	if (conn->config.where(conn->config.ctx, NULL, NULL) <= 0 ||
+	        conn->config.where(conn->config.ctx, &at, &why) <= 0)
+		return;
+	pthread_mutex_lock(&conn->mutex);
+	bool elsewhere = !snecki_endpoint_same(&at, &conn->link.at);
+	if (elsewhere && conn->state == CONN_DOWN)
+		conn->next_attempt_ns = 0;
+	if (elsewhere && conn->state == CONN_UP) {
+		snecki_err(&why, SNECK_ECONN, "the primary is another server now");
+		snecki_conn_mark_broken(conn, &why);
+	}
+	pthread_mutex_unlock(&conn->mutex);
 }
 
 /* Locked. */

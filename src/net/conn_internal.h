@@ -37,6 +37,7 @@ struct conn {
 	enum conn_role role;
 	bool closing;        /* nothing is taken any more */
 	bool wanted;         /* connect although nothing is queued */
+	bool lost;           /* where to connect is not known; snecki_conn_look_again follows */
 	bool woken;          /* wake_background was called and it has not prepared since */
 	bool hangup_ignored; /* the background thread saw the hang-up and left it to the leader */
 	struct list queued;  /* requests that wait for a connection */

@@ -78,7 +78,8 @@ static int check_error(const char *where, const struct redisReply *reply, struct
 	        (int)word_len, reply->str, row->remedy);
 }
 
-static int check_hello(const char *where, const struct redisReply *reply, struct sneck_error *reterr) {
+static int check_hello(
+        const char *where, bool sentinel, const struct redisReply *reply, struct sneck_error *reterr) {
 	if (reply->type != REDIS_REPLY_ARRAY)
 		return snecki_err(reterr, SNECK_ENOTSUP,
 		        "server %s answers HELLO in an unknown way; is it a Redis or Valkey server?", where);
@@ -86,25 +87,26 @@ static int check_hello(const char *where, const struct redisReply *reply, struct
 	const char *role = field(reply, "role");
 	const char *mode = field(reply, "mode");
 	unsigned major = 0;
-	if (mode && strcmp(mode, "sentinel") == 0)
+	bool is_sentinel = mode && strcmp(mode, "sentinel") == 0;
+	if (is_sentinel && !sentinel)
 		return snecki_err(reterr, SNECK_ENOTSUP,
-		        "server %s is a Sentinel, and Sentinel is not supported yet; connect to the primary",
-		        where);
+		        "%s is a Sentinel; write redis+sentinel://host,host,host/service", where);
+	if (!is_sentinel && sentinel)
+		return snecki_err(reterr, SNECK_ENOTSUP,
+		        "%s is no Sentinel; name the sentinels, or connect to it by redis://", where);
 	if (!version || sscanf(version, "%u", &major) != 1)
 		return snecki_err(reterr, SNECK_ENOTSUP, "server %s does not tell its version", where);
 	if (major < VERSION_MIN)
 		return too_old(where, version, reterr);
-	if (role && strcmp(role, "master") != 0)
+	if (!sentinel && role && strcmp(role, "master") != 0)
 		return snecki_err(
 		        reterr, SNECK_ECONN, "server %s is a replica; connect to the primary instead", where);
 	return 0;
 }
 
-int snecki_hello_check(
-        const struct url *url, int index, const struct redisReply *reply, struct sneck_error *reterr) {
-	char where[160];
-	snecki_url_display(url, where, sizeof(where));
+int snecki_hello_check(const char *where, bool sentinel, int index, const struct redisReply *reply,
+        struct sneck_error *reterr) {
 	if (reply->type == REDIS_REPLY_ERROR)
 		return check_error(where, reply, reterr);
-	return index == 0 ? check_hello(where, reply, reterr) : 0;
+	return index == 0 ? check_hello(where, sentinel, reply, reterr) : 0;
 }

@@ -3,6 +3,8 @@
 #ifndef SNECK_NET_HELLO_H
 #define SNECK_NET_HELLO_H
 
+#include <stdbool.h>
+
 #include "base/buf.h"
 #include "net/url.h"
 
@@ -13,10 +15,10 @@ struct sneck_error;
  * hold the password: wipe the buffer. `client_name` may be NULL. */
 int snecki_hello_write(const struct url *url, const char *client_name, struct buf *out);
 
-/* Judge reply number `index` of the greeting. 0, or:
+/* Judge reply number `index` of the greeting; `sentinel`: it must be one, else it must not. 0, or:
  * SNECK_EACCES (credentials), SNECK_ENOTSUP (too old, a Sentinel), SNECK_ECONN (a replica, full),
  * SNECK_EINVAL (no such database), SNECK_ESERVER. The text never holds the password. */
-int snecki_hello_check(
-        const struct url *url, int index, const struct redisReply *reply, struct sneck_error *reterr);
+int snecki_hello_check(const char *where, bool sentinel, int index, const struct redisReply *reply,
+        struct sneck_error *reterr);
 
 #endif

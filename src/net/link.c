@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -75,9 +76,23 @@ void snecki_link_abandon(struct link *link, bool quiet) {
 	snecki_link_done(link);
 }
 
+void snecki_link_display(const struct link *link, char *out, size_t out_size) {
+	const struct url *url = link->config.url;
+	if (url->kind == URL_TCP || url->kind == URL_UNIX)
+		snecki_url_display(url, out, out_size);
+	else if (link->at.port)
+		snprintf(out, out_size, strchr(link->at.host, ':') ? "%s[%s]:%u" : "%s%s:%u",
+		        link->config.sentinel ? "sentinel "
+		        : url->tls            ? "rediss://"
+		                              : "redis://",
+		        link->at.host, link->at.port);
+	else
+		snecki_url_display(url, out, out_size);
+}
+
 static int fail_timeout(const struct link *link, const char *doing, struct sneck_error *reterr) {
 	char where[WHERE_MAX];
-	snecki_url_display(link->config.url, where, sizeof(where));
+	snecki_link_display(link, where, sizeof(where));
 	snecki_err(reterr, SNECK_ECONN,
 	        "cannot connect to %s: %s took longer than %u ms; is the address right, is the server alive?",
 	        where, doing, (unsigned)link->config.connect_ms);
@@ -113,7 +128,7 @@ static const char *remedy(const struct url *url, int sys_errno) {
 
 static int fail_connect(const struct link *link, int sys_errno, struct sneck_error *reterr) {
 	char where[WHERE_MAX];
-	snecki_url_display(link->config.url, where, sizeof(where));
+	snecki_link_display(link, where, sizeof(where));
 	const char *what = remedy(link->config.url, sys_errno);
 	if (!what)
 		return snecki_err_sys(reterr, SNECK_ECONN, sys_errno, "cannot connect to %s", where);
@@ -165,11 +180,11 @@ static int begin_greeting(struct link *link, struct sneck_error *reterr) {
 static int begin_talking(struct link *link, struct sneck_error *reterr) {
 	const struct url *url = link->config.url;
 
-	if (url->kind == URL_TCP)
+	if (url->kind != URL_UNIX)
 		tune_tcp(link);
 	if (!link->config.tls)
 		return begin_greeting(link, reterr);
-	const char *name = url->server_name ? url->server_name : url->host;
+	const char *name = url->server_name ? url->server_name : link->at.host;
 	if (snecki_tls_new(link->config.tls, link->fd, name, &link->tls) < 0)
 		return snecki_err(reterr, SNECK_ENOMEM, "out of memory");
 	link->state = LINK_SECURING;
@@ -235,15 +250,33 @@ static int start(struct link *link, int64_t now_ns, struct sneck_error *reterr) 
 		unix_address(url->path, &link->addresses);
 		return first_address(link, now_ns, reterr);
 	}
-	if (snecki_resolve_numeric(url->host, url->port, &link->addresses))
+	if (snecki_resolve_numeric(link->at.host, link->at.port, &link->addresses))
 		return first_address(link, now_ns, reterr);
 	link->state = LINK_RESOLVING;
 	if (link->resolver)
 		return 0;
-	return snecki_resolver_new(url->host, url->port, &link->resolver, reterr);
+	return snecki_resolver_new(link->at.host, link->at.port, &link->resolver, reterr);
 }
 
 int snecki_link_start(struct link *link, int64_t now_ns, struct sneck_error *reterr) {
+	const struct url *url = link->config.url;
+	if (url->host) {
+		snprintf(link->at.host, sizeof(link->at.host), "%s", url->host);
+		link->at.port = url->port;
+	}
+	int r = start(link, now_ns, reterr);
+	if (r < 0)
+		snecki_link_close(link);
+	return r;
+}
+
+int snecki_link_start_to(
+        struct link *link, const struct endpoint *at, int64_t now_ns, struct sneck_error *reterr) {
+	if (!snecki_endpoint_same(&link->at, at)) { /* a name that is still being looked up is another one */
+		snecki_resolver_free(link->resolver);
+		link->resolver = NULL;
+	}
+	link->at = *at;
 	int r = start(link, now_ns, reterr);
 	if (r < 0)
 		snecki_link_close(link);
@@ -325,7 +358,7 @@ static int step_connecting(struct link *link, int64_t now_ns, struct sneck_error
 
 static int step_securing(struct link *link, int64_t now_ns, struct sneck_error *reterr) {
 	char where[WHERE_MAX];
-	snecki_url_display(link->config.url, where, sizeof(where));
+	snecki_link_display(link, where, sizeof(where));
 	int r = snecki_tls_handshake(link->tls, &link->tls_events, where, reterr);
 	if (r == 0 && now_ns >= link->deadline_ns)
 		return snecki_err(reterr, SNECK_ECONN,
@@ -334,6 +367,12 @@ static int step_securing(struct link *link, int64_t now_ns, struct sneck_error *
 		        "on this port? A plain server is redis://",
 		        where, (unsigned)link->config.connect_ms);
 	return r <= 0 ? r : begin_greeting(link, reterr);
+}
+
+static int judge_greeting(struct link *link, const struct redisReply *reply, struct sneck_error *reterr) {
+	char where[WHERE_MAX];
+	snecki_link_display(link, where, sizeof(where));
+	return snecki_hello_check(where, link->config.sentinel, link->reply_index++, reply, reterr);
 }
 
 static int step_greeting(struct link *link, int64_t now_ns, struct sneck_error *reterr) {
@@ -350,7 +389,7 @@ static int step_greeting(struct link *link, int64_t now_ns, struct sneck_error *
 	struct redisReply *reply;
 	int r = 0;
 	while (link->replies_left > 0 && (r = snecki_link_next(link, &reply, reterr)) > 0) {
-		int judged = snecki_hello_check(link->config.url, link->reply_index++, reply, reterr);
+		int judged = judge_greeting(link, reply, reterr);
 		freeReplyObject(reply);
 		if (judged < 0)
 			return judged;
@@ -414,7 +453,7 @@ static int receive_tls(struct link *link, struct sneck_error *reterr) {
 	char where[WHERE_MAX];
 	int got = 0;
 
-	snecki_url_display(link->config.url, where, sizeof(where));
+	snecki_link_display(link, where, sizeof(where));
 	for (;;) {
 		ssize_t n = snecki_tls_receive(link->tls, link->chunk, CHUNK, where, reterr);
 		if (n == 0)
@@ -446,7 +485,7 @@ int snecki_link_receive(struct link *link, struct sneck_error *reterr) {
 		return 0;
 	char where[WHERE_MAX];
 	int sys_errno = n < 0 ? errno : 0;
-	snecki_url_display(link->config.url, where, sizeof(where));
+	snecki_link_display(link, where, sizeof(where));
 	if (sys_errno)
 		return snecki_err_sys(reterr, SNECK_ECONN, sys_errno, "the connection to %s broke", where);
 	return snecki_err(reterr, SNECK_ECONN,

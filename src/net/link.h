@@ -13,6 +13,7 @@
 #include <sys/types.h>
 
 #include "base/buf.h"
+#include "net/endpoint.h"
 #include "net/resolve.h"
 
 struct reader;
@@ -22,7 +23,8 @@ struct tls;
 struct tls_context;
 
 struct link_config {
-	const struct url *url;   /* URL_TCP or URL_UNIX; borrowed */
+	const struct url *url; /* borrowed; where to connect, unless an attempt says otherwise, and as whom */
+	bool sentinel;         /* it is a sentinel that must answer */
 	struct tls_context *tls; /* borrowed; NULL: plain */
 	const char *client_name; /* borrowed; may be NULL */
 	uint32_t connect_ms;     /* for all of resolving, connecting, encrypting and greeting */
@@ -47,6 +49,7 @@ struct link {
 	struct reader *reader;     /* of this connection */
 	char *chunk;               /* where received bytes land first */
 	struct resolver *resolver; /* may outlive an attempt: a slow name server is asked once */
+	struct endpoint at;        /* not a Unix socket: where this attempt goes */
 	struct addresses addresses;
 	int address_at;      /* the one being tried */
 	int64_t deadline_ns; /* for the whole attempt */
@@ -65,6 +68,9 @@ void snecki_link_abandon(struct link *link, bool quiet);
 
 /* Begin an attempt; the link must be closed. 0, or the attempt has failed already. */
 int snecki_link_start(struct link *link, int64_t now_ns, struct sneck_error *reterr);
+/* The same to another place than the URL's. */
+int snecki_link_start_to(
+        struct link *link, const struct endpoint *at, int64_t now_ns, struct sneck_error *reterr);
 /* The same when the addresses are known: they are tried in order. */
 int snecki_link_start_at(
         struct link *link, const struct addresses *addresses, int64_t now_ns, struct sneck_error *reterr);
@@ -83,5 +89,7 @@ int snecki_link_receive(struct link *link, struct sneck_error *reterr);
 int snecki_link_next(struct link *link, struct redisReply **ret, struct sneck_error *reterr);
 /* Make every thread that waits on the socket notice, without closing the descriptor. */
 void snecki_link_shutdown(struct link *link);
+/* The place for people. */
+void snecki_link_display(const struct link *link, char *out, size_t out_size);
 
 #endif

@@ -41,6 +41,7 @@ struct sub {
 	struct link link;
 	struct backoff backoff;
 	int64_t next_attempt_ns;
+	bool lost;         /* where to connect is not known; snecki_sub_look_again follows */
 	struct buf out;    /* what the kernel has not taken yet */
 	bool stay_sent;    /* on this connection */
 	int64_t heard_ns;  /* when the last byte arrived */
@@ -279,7 +280,7 @@ int snecki_sub_bg_prepare(struct sub *sub, struct pollfd pfds[2], int64_t *deadl
 	int n = 0;
 	switch (sub->link.state) {
 	case LINK_CLOSED:
-		if (atomic_load(&sub->wanted))
+		if (atomic_load(&sub->wanted) && !sub->lost)
 			until_ns = sub->next_attempt_ns;
 		break;
 	case LINK_UP:
@@ -298,6 +299,34 @@ int snecki_sub_bg_prepare(struct sub *sub, struct pollfd pfds[2], int64_t *deadl
 	return n;
 }
 
+/* 0: under way, or (the link is closed) where to is not known yet. */
+static int start_attempt(struct sub *sub, int64_t now_ns, struct sneck_error *why) {
+	struct endpoint at;
+	if (!sub->config.where)
+		return snecki_link_start(&sub->link, now_ns, why);
+	int known = sub->config.where(sub->config.ctx, &at, why);
+	if (known > 0)
+		return snecki_link_start_to(&sub->link, &at, now_ns, why);
+	sub->lost = known == 0;
+	return known;
+}
+
+void snecki_sub_look_again(struct sub *sub, int64_t now_ns) {
+	struct endpoint at;
+	struct sneck_error why;
+	sub->lost = false;
+	if (sub->config.where(sub->config.ctx, NULL, NULL) <= 0 ||
+	        sub->config.where(sub->config.ctx, &at, &why) <= 0 ||
+	        snecki_endpoint_same(&at, &sub->link.at))
+		return;
+	if (sub->link.state == LINK_CLOSED) {
+		sub->next_attempt_ns = now_ns;
+	} else if (sub->link.state == LINK_UP) {
+		snecki_err(&why, SNECK_ECONN, "the primary is another server now");
+		go_down(sub, &why, now_ns);
+	}
+}
+
 void snecki_sub_bg_run(struct sub *sub, const struct pollfd *pfds, int n, int64_t now_ns) {
 	struct sneck_error why;
 	int r = 0;
@@ -305,9 +334,11 @@ void snecki_sub_bg_run(struct sub *sub, const struct pollfd *pfds, int n, int64_
 		r = run_up(sub, n > 0 && pfds[0].revents, now_ns, &why);
 	} else {
 		if (sub->link.state == LINK_CLOSED) {
-			if (!atomic_load(&sub->wanted) || now_ns < sub->next_attempt_ns)
+			if (!atomic_load(&sub->wanted) || sub->lost || now_ns < sub->next_attempt_ns)
 				return;
-			r = snecki_link_start(&sub->link, now_ns, &why);
+			r = start_attempt(sub, now_ns, &why);
+			if (r == 0 && sub->link.state == LINK_CLOSED)
+				return;
 		}
 		if (r == 0)
 			r = snecki_link_step(&sub->link, now_ns, &why);

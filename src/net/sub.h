@@ -16,6 +16,7 @@
 #include "base/log.h"
 
 struct sneck_error;
+struct endpoint;
 struct sub;
 struct tls_context;
 
@@ -25,6 +26,7 @@ struct sub_config {
 	const char *client_name;
 	const char *channel; /* copied */
 	size_t channel_len;
+	int (*where)(void *ctx, struct endpoint *ret, struct sneck_error *reterr); /* as conn_config.where */
 	uint32_t connect_ms;
 	uint32_t command_ms;
 	uint32_t ping_ms; /* a connection that has been silent for so long is probed; 0: 5000 */
@@ -53,6 +55,8 @@ int snecki_sub_listen(
 void snecki_sub_unlisten(struct sub *sub, const char *channel, size_t channel_len);
 /* Thread: any. The channel that stays is subscribed. */
 bool snecki_sub_is_ready(struct sub *sub);
+/* As snecki_conn_look_again. */
+void snecki_sub_look_again(struct sub *sub, int64_t now_ns);
 int snecki_sub_bg_prepare(struct sub *sub, struct pollfd pfds[2], int64_t *deadline_ns);
 void snecki_sub_bg_run(struct sub *sub, const struct pollfd *pfds, int n, int64_t now_ns);
 

@@ -17,11 +17,13 @@
 #include <sys/un.h>
 
 #include "base/err.h"
+#include "net/endpoint.h"
 
-enum { DEFAULT_PORT = 6379, HOST_MAX = 255 };
+enum { DEFAULT_PORT = 6379, SENTINEL_PORT = 26379, HOST_MAX = ENDPOINT_HOST_MAX, SEEDS_MAX = 64 };
 
 static const char FORMS[] =
-        "valid forms are redis[s]://[user:password@]host[:port][/db], unix:///path[?db=N] and local:";
+        "valid forms are redis[s]://[user:password@]host[:port][/db], "
+        "redis[s]+sentinel://[user:password@]host,host/service[/db], unix:///path[?db=N] and local:";
 
 /* A piece of the text. */
 struct span {
@@ -137,7 +139,7 @@ static int parse_userinfo(struct span s, struct url *url, struct sneck_error *re
 }
 
 /* Inside the brackets: an IPv6 address, perhaps with %25zone. */
-static int parse_ipv6(struct span s, struct url *url, struct sneck_error *reterr) {
+static int parse_ipv6(struct span s, char **host, struct sneck_error *reterr) {
 	char text[INET6_ADDRSTRLEN];
 	struct in6_addr addr;
 	const char *zone = span_chr(s, '%');
@@ -152,10 +154,10 @@ static int parse_ipv6(struct span s, struct url *url, struct sneck_error *reterr
 		valid = s.len - len > 3 && strncmp(zone, "%25", 3) == 0;
 	if (!valid)
 		return bad(reterr, "what stands in [] is not an IPv6 address");
-	return decode(s, "host", &url->host, reterr);
+	return decode(s, "host", host, reterr);
 }
 
-static int parse_name(struct span s, struct url *url, struct sneck_error *reterr) {
+static int parse_name(struct span s, char **host, struct sneck_error *reterr) {
 	if (s.len == 0)
 		return bad(reterr, "the host is missing");
 	if (s.len > HOST_MAX)
@@ -166,48 +168,95 @@ static int parse_name(struct span s, struct url *url, struct sneck_error *reterr
 		if (!plain && c != '-' && c != '.' && c != '_')
 			return bad(reterr, "the host has a character that no host name has");
 	}
-	return decode(s, "host", &url->host, reterr);
+	return decode(s, "host", host, reterr);
 }
 
-static int parse_host_port(struct span s, struct url *url, struct sneck_error *reterr) {
+/* host[:port]; the host goes to *host. */
+static int parse_host_port(
+        struct span s, uint16_t standard, char **host, uint16_t *ret_port, struct sneck_error *reterr) {
 	struct span port = { 0 };
 	bool has_port = false;
 	int r;
-	if (span_chr(s, ','))
-		return snecki_err(reterr, SNECK_ENOTSUP,
-		        "server URL: a list of servers means a cluster, and Cluster is not supported yet");
 	if (s.len && s.at[0] == '[') {
 		const char *end = span_chr(s, ']');
 		if (!end)
 			return bad(reterr, "'[' without ']' in the host");
-		struct span host = cut(&s, end);
-		host.at++;
-		host.len--;
+		struct span inside = cut(&s, end);
+		inside.at++;
+		inside.len--;
 		if (s.len && s.at[0] != ':')
 			return bad(reterr, "only ':port' may follow ']'");
 		has_port = s.len > 0;
 		port = has_port ? (struct span){ s.at + 1, s.len - 1 } : s;
-		r = parse_ipv6(host, url, reterr);
+		r = parse_ipv6(inside, host, reterr);
 	} else {
+		struct span name = s;
 		const char *colon = span_chr(s, ':');
-		struct span host = s;
 		if (colon) {
-			host = cut(&s, colon);
+			name = cut(&s, colon);
 			port = s;
 			has_port = true;
 			if (span_chr(port, ':'))
 				return bad(reterr,
 				        "more than one ':' after the host (an IPv6 address goes in [])");
 		}
-		r = parse_name(host, url, reterr);
+		r = parse_name(name, host, reterr);
 	}
 	if (r < 0)
 		return r;
-	uint32_t number = DEFAULT_PORT;
+	uint32_t number = standard;
 	if (has_port && (!parse_number(port, UINT16_MAX, &number) || number == 0))
 		return bad(reterr, "the port must be a number from 1 to 65535");
-	url->port = (uint16_t)number;
+	*ret_port = (uint16_t)number;
 	return 0;
+}
+
+/* host[:port],host[:port]… */
+static int parse_seeds(struct span s, uint16_t standard, struct url *url, struct sneck_error *reterr) {
+	size_t n = 1;
+	for (size_t i = 0; i < s.len; i++)
+		n += s.at[i] == ',';
+	if (n > SEEDS_MAX)
+		return bad(reterr, "more than 64 hosts");
+	url->seeds = calloc(n, sizeof(*url->seeds));
+	if (!url->seeds)
+		return snecki_err(reterr, SNECK_ENOMEM, "server URL: out of memory");
+	while (url->seeds_n < n) {
+		const char *comma = span_chr(s, ',');
+		struct span one = comma ? cut(&s, comma) : s;
+		struct endpoint *seed = &url->seeds[url->seeds_n++];
+		char *host = NULL;
+		int r = parse_host_port(one, standard, &host, &seed->port, reterr);
+		if (r == 0)
+			snprintf(seed->host, sizeof(seed->host), "%s", host);
+		free(host);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+/* The sentinels, and /service[/db] behind them. */
+static int parse_sentinel(
+        struct span authority, struct span path, bool *has_db, struct url *url, struct sneck_error *reterr) {
+	int r = parse_seeds(authority, SENTINEL_PORT, url, reterr);
+	if (r < 0)
+		return r;
+	url->kind = URL_SENTINEL;
+	if (path.len)
+		path = (struct span){ path.at + 1, path.len - 1 };
+	const char *slash = span_chr(path, '/');
+	struct span service = slash ? cut(&path, slash) : path;
+	if (!service.len)
+		return snecki_err(reterr, SNECK_EINVAL,
+		        "server URL: the service is missing; write redis+sentinel://host,host,host/service, "
+		        "with the name that the sentinels watch the primary under");
+	r = decode(service, "service", &url->service, reterr);
+	if (r == 0 && slash) {
+		*has_db = true;
+		r = parse_db(path, &url->db, reterr);
+	}
+	return r;
 }
 
 /* Where the value of a parameter that is a text goes; NULL: it is none of these. */
@@ -229,6 +278,10 @@ static char **text_parameter(struct span key, struct url *url) {
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
 		if (span_is(key, texts[i].key))
 			return texts[i].tls && !url->tls ? NULL : texts[i].at;
+	if (url->kind == URL_SENTINEL && span_is(key, "sentinel_user"))
+		return &url->sentinel_user;
+	if (url->kind == URL_SENTINEL && span_is(key, "sentinel_password"))
+		return &url->sentinel_password;
 	return NULL;
 }
 
@@ -309,8 +362,21 @@ static int parse_unix(struct span authority, struct span path, struct url *url, 
 	return r < 0 ? r : check_path(url->path, reterr);
 }
 
+static int parse_tcp(
+        struct span authority, struct span path, bool *has_db, struct url *url, struct sneck_error *reterr) {
+	if (span_chr(authority, ','))
+		return snecki_err(reterr, SNECK_ENOTSUP,
+		        "server URL: a list of servers means a cluster, and Cluster is not supported yet");
+	int r = parse_host_port(authority, DEFAULT_PORT, &url->host, &url->port, reterr);
+	if (r < 0 || path.len <= 1)
+		return r;
+	*has_db = true;
+	return parse_db((struct span){ path.at + 1, path.len - 1 }, &url->db, reterr);
+}
+
 /* What follows "scheme://" (or "unix:"): [user:password@]place[/path][?query] */
-static int parse_rest(struct span rest, bool is_unix, struct url *url, struct sneck_error *reterr) {
+static int parse_rest(struct span rest, struct url *url, struct sneck_error *reterr) {
+	bool is_unix = url->kind == URL_UNIX;
 	struct span query = { 0 };
 	bool has_db = false;
 	int r;
@@ -336,43 +402,42 @@ static int parse_rest(struct span rest, bool is_unix, struct url *url, struct sn
 	}
 	if (is_unix) {
 		r = parse_unix(authority, path, url, reterr);
+	} else if (url->kind == URL_SENTINEL) {
+		r = parse_sentinel(authority, path, &has_db, url, reterr);
 	} else {
-		url->kind = URL_TCP;
-		r = parse_host_port(authority, url, reterr);
-		if (r == 0 && path.len > 1) {
-			has_db = true;
-			r = parse_db((struct span){ path.at + 1, path.len - 1 }, &url->db, reterr);
-		}
+		r = parse_tcp(authority, path, &has_db, url, reterr);
 	}
 	if (r < 0)
 		return r;
 	r = parse_query(query, &has_db, url, reterr);
-	if (r == 0 && url->user && !url->password)
+	if (r == 0 && ((url->user && !url->password) || (url->sentinel_user && !url->sentinel_password)))
 		return bad(reterr, "a user without a password");
 	return r;
 }
 
 /* 1: a scheme of ours; else an error code. */
-static int check_scheme(struct span scheme, bool *ret_unix, bool *ret_tls, struct sneck_error *reterr) {
+static int check_scheme(struct span scheme, struct url *url, struct sneck_error *reterr) {
 	static const struct {
 		const char *scheme;
 		const char *unsupported; /* NULL: it is supported */
-		bool is_unix, tls;
+		enum url_kind kind;
+		bool tls;
 	} schemes[] = {
-		{ "redis", NULL, false, false },
-		{ "valkey", NULL, false, false },
-		{ "rediss", NULL, false, true },
-		{ "valkeys", NULL, false, true },
-		{ "unix", NULL, true, false },
-		{ "redis+unix", NULL, true, false },
-		{ "valkey+unix", NULL, true, false },
-		{ "redis+sentinel", "Sentinel", false, false },
-		{ "redis-sentinel", "Sentinel", false, false },
-		{ "rediss+sentinel", "Sentinel", false, false },
-		{ "valkey+sentinel", "Sentinel", false, false },
-		{ "redis+cluster", "Cluster", false, false },
-		{ "rediss+cluster", "Cluster", false, false },
-		{ "valkey+cluster", "Cluster", false, false },
+		{ "redis", NULL, URL_TCP, false },
+		{ "valkey", NULL, URL_TCP, false },
+		{ "rediss", NULL, URL_TCP, true },
+		{ "valkeys", NULL, URL_TCP, true },
+		{ "unix", NULL, URL_UNIX, false },
+		{ "redis+unix", NULL, URL_UNIX, false },
+		{ "valkey+unix", NULL, URL_UNIX, false },
+		{ "redis+sentinel", NULL, URL_SENTINEL, false },
+		{ "redis-sentinel", NULL, URL_SENTINEL, false },
+		{ "valkey+sentinel", NULL, URL_SENTINEL, false },
+		{ "rediss+sentinel", NULL, URL_SENTINEL, true },
+		{ "valkeys+sentinel", NULL, URL_SENTINEL, true },
+		{ "redis+cluster", "Cluster", URL_TCP, false },
+		{ "rediss+cluster", "Cluster", URL_TCP, false },
+		{ "valkey+cluster", "Cluster", URL_TCP, false },
 	};
 	for (size_t i = 0; i < sizeof(schemes) / sizeof(schemes[0]); i++) {
 		if (!span_is(scheme, schemes[i].scheme))
@@ -380,8 +445,8 @@ static int check_scheme(struct span scheme, bool *ret_unix, bool *ret_tls, struc
 		if (schemes[i].unsupported)
 			return snecki_err(reterr, SNECK_ENOTSUP, "server URL: %s is not supported yet; %s",
 			        schemes[i].unsupported, FORMS);
-		*ret_unix = schemes[i].is_unix;
-		*ret_tls = schemes[i].tls;
+		url->kind = schemes[i].kind;
+		url->tls = schemes[i].tls;
 		return 1;
 	}
 	return bad(reterr, "the scheme is not known");
@@ -414,15 +479,14 @@ static int parse(const char *text, struct url *url, struct sneck_error *reterr) 
 			return bad(reterr, "nothing but '?' and parameters may follow 'local:'");
 		return parse_query((struct span){ rest.at + 1, rest.len - 1 }, &has_db, url, reterr);
 	}
-	bool is_unix = false;
-	int r = check_scheme(scheme, &is_unix, &url->tls, reterr);
+	int r = check_scheme(scheme, url, reterr);
 	if (r < 0)
 		return r;
 	if (rest.len >= 2 && rest.at[0] == '/' && rest.at[1] == '/')
 		rest = (struct span){ rest.at + 2, rest.len - 2 };
-	else if (!is_unix)
+	else if (url->kind != URL_UNIX)
 		return bad(reterr, "'//' is missing after the scheme");
-	return parse_rest(rest, is_unix, url, reterr);
+	return parse_rest(rest, url, reterr);
 }
 
 int snecki_url_parse(const char *text, struct url *ret, struct sneck_error *reterr) {
@@ -449,6 +513,10 @@ void snecki_url_done(struct url *url) {
 	free(url->cert);
 	free(url->key);
 	free(url->server_name);
+	free(url->seeds);
+	free(url->service);
+	free_secret(url->sentinel_user);
+	free_secret(url->sentinel_password);
 	*url = (struct url){ 0 };
 }
 
@@ -465,6 +533,13 @@ void snecki_url_display(const struct url *url, char *out, size_t out_size) {
 		if (url->db)
 			snprintf(db, sizeof(db), "?db=%u", url->db);
 		snprintf(out, out_size, "unix:%s%s", url->path, db);
+		break;
+	case URL_SENTINEL:
+		if (url->db)
+			snprintf(db, sizeof(db), "/%u", url->db);
+		snprintf(out, out_size, "%s+sentinel://%s:%u%s/%s%s", url->tls ? "rediss" : "redis",
+		        url->seeds[0].host, url->seeds[0].port, url->seeds_n > 1 ? ",..." : "", url->service,
+		        db);
 		break;
 	case URL_LOCAL:
 		snprintf(out, out_size, "local:");

@@ -6,9 +6,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct endpoint;
 struct sneck_error;
 
-enum url_kind { URL_TCP, URL_UNIX, URL_LOCAL };
+enum url_kind { URL_TCP, URL_UNIX, URL_LOCAL, URL_SENTINEL };
 
 /* A parsed server URL. Strings are owned; done() wipes the password before it frees it. */
 struct url {
@@ -21,7 +22,13 @@ struct url {
 	uint32_t db;
 	char *dialect; /* NULL: not named */
 	char *prefix;  /* NULL: none */
-	bool tls;      /* URL_TCP */
+	/* URL_SENTINEL: where the sentinels are, and what they watch for us. `user` and `password` are for
+	 * the servers. */
+	struct endpoint *seeds;
+	size_t seeds_n;
+	char *service;
+	char *sentinel_user, *sentinel_password; /* NULL: none */
+	bool tls;                                /* not URL_UNIX, URL_LOCAL */
 	bool verify_none;
 	char *ca, *cert, *key, *server_name; /* TLS; NULL: not said */
 };

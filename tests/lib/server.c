@@ -92,6 +92,11 @@ static int spawn(struct test_server *server) {
 		argv[n++] = usual[i];
 	for (size_t i = 0; server->extra_args[i]; i++)
 		argv[n++] = server->extra_args[i];
+	if (server->config_path[0]) { /* a sentinel reads everything from its file, and writes it there */
+		argv[1] = server->config_path;
+		argv[2] = "--sentinel";
+		n = 3;
+	}
 	argv[n] = NULL;
 
 	/* A socket file of a killed predecessor must not be taken for the new server's. */
@@ -197,6 +202,31 @@ int test_server_start_tcp(struct test_server *server, const char *const *extra_a
 			return 0;
 	}
 	fprintf(stderr, "the test server did not start on a port\n");
+	show_log(server);
+	forget(server);
+	return -1;
+}
+
+static int write_config(struct test_server *server, const char *config) {
+	snprintf(server->config_path, sizeof(server->config_path), "%s/sentinel.conf", server->dir);
+	FILE *file = fopen(server->config_path, "we");
+
+	if (!file)
+		return -1;
+	fprintf(file, "port %d\nbind 127.0.0.1\nunixsocket %s\ndir %s\n%s\n", server->port,
+	        server->socket_path, server->dir, config);
+	return fclose(file);
+}
+
+int test_server_start_sentinel(struct test_server *server, const char *config) {
+	if (prepare(server, NULL) < 0)
+		return -1;
+	for (int i = 0; i < PORT_TRIES; i++) {
+		server->port = free_port();
+		if (server->port > 0 && write_config(server, config) == 0 && spawn_and_wait(server) == 0)
+			return 0;
+	}
+	fprintf(stderr, "the sentinel did not start\n");
 	show_log(server);
 	forget(server);
 	return -1;

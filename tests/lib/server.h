@@ -27,6 +27,7 @@ struct test_server {
 	char dir[64];
 	char socket_path[96]; /* always there, also beside a TCP port */
 	char log_path[96];
+	char config_path[96];                   /* a sentinel's file; else "" */
 	char url[128];                          /* unix://… or redis://127.0.0.1:port */
 	char *extra_args[TEST_SERVER_ARGS_MAX]; /* copies, kept for a restart */
 };
@@ -37,6 +38,11 @@ struct test_server {
 int test_server_start(struct test_server *server, const char *const *extra_args);
 /* The same, also listening on a free port of 127.0.0.1; `url` names that port. */
 int test_server_start_tcp(struct test_server *server, const char *const *extra_args);
+
+/* A sentinel, on a free port; `config` is what its file says beside ports and directories, one directive per
+ * line
+ * ("sentinel monitor …"). */
+int test_server_start_sentinel(struct test_server *server, const char *config);
 
 /* Kill, reap, remove the directory. Also after kill9; a server that is zeroed is left alone. */
 void test_server_stop(struct test_server *server);

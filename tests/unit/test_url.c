@@ -56,6 +56,10 @@ static const struct good GOOD[] = {
 	{ "/run/redis.sock", URL_UNIX, 0, 0, "/run/redis.sock", 0, 0, 0, "unix:/run/redis.sock" },
 	{ "/odd?db=1 %41", URL_UNIX, 0, 0, "/odd?db=1 %41", 0, 0, 0, "unix:/odd?db=1 %41" },
 	{ "local:", URL_LOCAL, 0, 0, 0, 0, 0, 0, "local:" },
+	{ "redis+sentinel://u:p@h,i:1/locks/2", URL_SENTINEL, 0, 0, 0, "u", "p", 2,
+	        "redis+sentinel://h:26379,.../locks/2" },
+	{ "valkeys+sentinel://h/locks?ca=/c", URL_SENTINEL, 0, 0, 0, 0, 0, 0,
+	        "rediss+sentinel://h:26379/locks" },
 };
 
 static void test_good(void **state) {
@@ -145,7 +149,13 @@ static const struct bad BAD[] = {
 	{ "rediss://h?verify=maybe", SNECK_EINVAL, "full (the default) or none" },
 	{ "rediss://h?verify=none&verify=none", SNECK_EINVAL, "twice" },
 	{ "redis://h?ca=/x", SNECK_EINVAL, "with rediss://" },
-	{ "redis+sentinel://h:26379/primary", SNECK_ENOTSUP, "Sentinel is not supported yet" },
+	{ "redis+sentinel://h:26379", SNECK_EINVAL, "service is missing" },
+	{ "redis+sentinel://h:26379/", SNECK_EINVAL, "service is missing" },
+	{ "redis+sentinel:///primary", SNECK_EINVAL, "host is missing" },
+	{ "redis+sentinel://h,,i/primary", SNECK_EINVAL, "host is missing" },
+	{ "redis+sentinel://h/primary/x", SNECK_EINVAL, "database" },
+	{ "redis+sentinel://h/primary?sentinel_user=u", SNECK_EINVAL, "without a password" },
+	{ "redis://h?sentinel_password=hunter2", SNECK_EINVAL, "parameter number 1" },
 	{ "redis+cluster://h", SNECK_ENOTSUP, "Cluster is not supported yet" },
 	{ "redis://u:hunter2@h1:7000,h2:7001", SNECK_ENOTSUP, "Cluster is not supported yet" },
 };

@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: MIT */
+/* Finding the primary by way of the sentinels.
+ *
+ * A round asks the sentinels in turn until one names a primary; a round in which none did has failed, and the
+ * failure is what whoever wants to connect is told, once. The next wish begins another round. While a
+ * primary is known the connection to the sentinel that named it is kept: it is subscribed to
+ * +switch-master, and every POLL_MS it is asked again (it must leave its subscription for that, so the three
+ * commands travel together). Sentinels have credentials of their own, or none: those for the servers are
+ * never shown to them. */
+#include "topology/sentinel.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <hiredis/hiredis.h>
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/err.h"
+#include "net/link.h"
+
+enum { POLL_MS = 5000, SWITCHED_MAX = 1024 };
+
+#define CHANNEL "+switch-master"
+
+struct sentinel {
+	struct sentinel_config config;
+	struct url login; /* what the links to the sentinels read; borrows from config.url */
+	struct link link;
+	size_t at;         /* which of the seeds is being asked, or is listened to */
+	size_t asked;      /* in this round */
+	bool wanted;       /* somebody wants to know */
+	bool known;        /* `primary` */
+	bool round_failed; /* `why` is to be told */
+	struct endpoint primary;
+	struct sneck_error why; /* of the last sentinel that could not tell */
+	struct buf out;
+	int64_t answer_ns; /* by when the sentinel must have answered; 0: nothing is awaited */
+	int64_t poll_ns;   /* when to ask again */
+	int64_t next_attempt_ns;
+};
+
+int snecki_sentinel_new(const struct sentinel_config *config, struct sentinel **ret) {
+	struct sentinel *sentinel = calloc(1, sizeof *sentinel);
+
+	if (!sentinel)
+		return SNECK_ENOMEM;
+	sentinel->config = *config;
+	sentinel->login = (struct url){ .kind = URL_SENTINEL,
+		.user = config->url->sentinel_user,
+		.password = config->url->sentinel_password,
+		.seeds = config->url->seeds,
+		.seeds_n = config->url->seeds_n,
+		.service = config->url->service,
+		.tls = config->url->tls,
+		.server_name = config->url->server_name };
+	const struct link_config link = { .url = &sentinel->login,
+		.sentinel = true,
+		.tls = config->tls,
+		.client_name = config->client_name,
+		.connect_ms = config->connect_ms,
+		.command_ms = config->command_ms };
+	int r = snecki_link_init(&sentinel->link, &link);
+	if (r < 0) {
+		free(sentinel);
+		return r;
+	}
+	*ret = sentinel;
+	return 0;
+}
+
+void snecki_sentinel_free(struct sentinel *sentinel) {
+	if (!sentinel)
+		return;
+	snecki_link_done(&sentinel->link);
+	snecki_buf_done(&sentinel->out);
+	free(sentinel);
+}
+
+void snecki_sentinel_abandon(struct sentinel *sentinel) {
+	/* The background thread may have been anywhere. */
+	snecki_link_abandon(&sentinel->link, false);
+	free(sentinel);
+}
+
+/* ---- Rounds -------------------------------------------------------------------------------------*/
+
+static void begin_round(struct sentinel *sentinel, int64_t now_ns) {
+	sentinel->wanted = true;
+	sentinel->round_failed = false;
+	sentinel->asked = 0;
+	sentinel->next_attempt_ns = now_ns;
+}
+
+int snecki_sentinel_where(struct sentinel *sentinel, struct endpoint *ret, struct sneck_error *reterr) {
+	if (sentinel->known) {
+		if (ret)
+			*ret = sentinel->primary;
+		return 1;
+	}
+	if (!ret)
+		return 0;
+	if (sentinel->round_failed) {
+		sentinel->round_failed = false;
+		sentinel->wanted = false;
+		if (reterr)
+			*reterr = sentinel->why;
+		return sentinel->why.code;
+	}
+	if (!sentinel->wanted)
+		begin_round(sentinel, 0);
+	return 0;
+}
+
+/* This one could not tell, or is not to be believed: the next. */
+static void ask_next(struct sentinel *sentinel, const struct sneck_error *why, int64_t now_ns) {
+	snecki_log(sentinel->config.log, LOG_INFO_, "sentinel: %s", why->text);
+	snecki_link_close(&sentinel->link);
+	snecki_buf_clear(&sentinel->out);
+	sentinel->answer_ns = 0;
+	sentinel->why = *why;
+	sentinel->at = (sentinel->at + 1) % sentinel->config.url->seeds_n;
+	if (++sentinel->asked < sentinel->config.url->seeds_n) {
+		sentinel->next_attempt_ns = now_ns;
+		return;
+	}
+	sentinel->asked = 0;
+	if (sentinel->known) { /* the last word holds until another is heard */
+		sentinel->next_attempt_ns = snecki_after_ms(now_ns, POLL_MS);
+		return;
+	}
+	sentinel->round_failed = true;
+	sentinel->next_attempt_ns = NS_NEVER;
+	sentinel->config.on_change(sentinel->config.ctx);
+}
+
+void snecki_sentinel_doubt(struct sentinel *sentinel, int64_t now_ns) {
+	if (!sentinel->known)
+		return;
+	sentinel->known = false;
+	begin_round(sentinel, now_ns);
+	if (sentinel->link.state == LINK_CLOSED)
+		return;
+	snecki_link_close(&sentinel->link);
+	snecki_buf_clear(&sentinel->out);
+	sentinel->answer_ns = 0;
+	sentinel->at = (sentinel->at + 1) % sentinel->config.url->seeds_n;
+}
+
+/* ---- Questions ----------------------------------------------------------------------------------*/
+
+static int flush(struct sentinel *sentinel, struct sneck_error *reterr) {
+	while (sentinel->out.len) {
+		ssize_t n = snecki_link_send(&sentinel->link, sentinel->out.data, sentinel->out.len);
+		if (n < 0)
+			return snecki_err(reterr, SNECK_ECONN, "the connection to a sentinel broke");
+		if (n == 0)
+			return 0;
+		snecki_buf_consume(&sentinel->out, (size_t)n);
+	}
+	return sentinel->out.failed ? snecki_err(reterr, SNECK_ENOMEM, "out of memory") : 0;
+}
+
+/* `again`: it listens, and must stop for the question. */
+static int ask(struct sentinel *sentinel, bool again, int64_t now_ns, struct sneck_error *reterr) {
+	struct buf *out = &sentinel->out;
+
+	if (again) {
+		snecki_buf_resp_array(out, 2);
+		snecki_buf_resp_str(out, "UNSUBSCRIBE");
+		snecki_buf_resp_str(out, CHANNEL);
+	}
+	snecki_buf_resp_array(out, 3);
+	snecki_buf_resp_str(out, "SENTINEL");
+	snecki_buf_resp_str(out, "GET-MASTER-ADDR-BY-NAME");
+	snecki_buf_resp_str(out, sentinel->config.url->service);
+	snecki_buf_resp_array(out, 2);
+	snecki_buf_resp_str(out, "SUBSCRIBE");
+	snecki_buf_resp_str(out, CHANNEL);
+	sentinel->answer_ns = snecki_after_ms(now_ns, sentinel->config.command_ms);
+	sentinel->poll_ns = snecki_after_ms(now_ns, POLL_MS);
+	return flush(sentinel, reterr);
+}
+
+/* ---- Answers ------------------------------------------------------------------------------------*/
+
+static bool read_place(const char *host, const char *port, struct endpoint *ret) {
+	char *end;
+	unsigned long number = strtoul(port, &end, 10);
+
+	if (!host[0] || strlen(host) > ENDPOINT_HOST_MAX || *end || number == 0 || number > UINT16_MAX)
+		return false;
+	memcpy(ret->host, host, strlen(host) + 1);
+	ret->port = (uint16_t)number;
+	return true;
+}
+
+static void found(struct sentinel *sentinel, const struct endpoint *primary) {
+	bool same = sentinel->known && snecki_endpoint_same(&sentinel->primary, primary);
+
+	sentinel->asked = 0;
+	sentinel->round_failed = false;
+	if (same)
+		return;
+	sentinel->known = true;
+	sentinel->primary = *primary;
+	snecki_log(sentinel->config.log, LOG_INFO_, "sentinel: the primary of %s is %s:%u",
+	        sentinel->config.url->service, primary->host, primary->port);
+	sentinel->config.on_change(sentinel->config.ctx);
+}
+
+/* "service old-host old-port new-host new-port" */
+static void switched(struct sentinel *sentinel, const char *text, size_t len) {
+	char words[SWITCHED_MAX], *rest = words, *word[5];
+	struct endpoint primary;
+
+	if (len >= sizeof words)
+		return;
+	memcpy(words, text, len);
+	words[len] = '\0';
+	for (size_t i = 0; i < 5; i++)
+		if (!(word[i] = strsep(&rest, " ")))
+			return;
+	if (strcmp(word[0], sentinel->config.url->service) == 0 && read_place(word[3], word[4], &primary))
+		found(sentinel, &primary);
+}
+
+static int unknown_service(const struct sentinel *sentinel, struct sneck_error *reterr) {
+	char where[300];
+
+	snecki_link_display(&sentinel->link, where, sizeof where);
+	return snecki_err(reterr, SNECK_EINVAL,
+	        "%s knows no service '%.100s'; what it watches is told by SENTINEL MASTERS", where,
+	        sentinel->config.url->service);
+}
+
+static bool is_text(const redisReply *reply, const char *text) {
+	return reply->type == REDIS_REPLY_STRING && strcmp(reply->str, text) == 0;
+}
+
+static int take_reply(struct sentinel *sentinel, const redisReply *reply, struct sneck_error *reterr) {
+	struct endpoint primary;
+
+	if (reply->type == REDIS_REPLY_NIL || (reply->type == REDIS_REPLY_ARRAY && reply->elements == 0))
+		return unknown_service(sentinel, reterr);
+	if (reply->type == REDIS_REPLY_ERROR)
+		return snecki_err(reterr, SNECK_ESERVER, "a sentinel says: %.200s", reply->str);
+	if (reply->type != REDIS_REPLY_ARRAY)
+		return snecki_err(reterr, SNECK_ECONN, "a sentinel sent something unexpected");
+	redisReply **part = reply->element;
+	if (reply->elements == 2 && part[0]->type == REDIS_REPLY_STRING &&
+	        part[1]->type == REDIS_REPLY_STRING) {
+		if (!read_place(part[0]->str, part[1]->str, &primary))
+			return snecki_err(reterr, SNECK_ECONN, "a sentinel named a place that is none");
+		sentinel->answer_ns = 0;
+		found(sentinel, &primary);
+	} else if (reply->elements == 3 && is_text(part[0], "message") &&
+	           part[2]->type == REDIS_REPLY_STRING) {
+		switched(sentinel, part[2]->str, (size_t)part[2]->len);
+	}
+	return 0; /* (un)subscribed */
+}
+
+static int run_up(struct sentinel *sentinel, bool polled, int64_t now_ns, struct sneck_error *reterr) {
+	struct redisReply *reply;
+	int r = flush(sentinel, reterr);
+
+	if (r == 0 && polled)
+		r = snecki_link_receive(&sentinel->link, reterr);
+	if (r < 0)
+		return r;
+	while ((r = snecki_link_next(&sentinel->link, &reply, reterr)) > 0) {
+		r = take_reply(sentinel, reply, reterr);
+		freeReplyObject(reply);
+		if (r < 0)
+			return r;
+	}
+	if (r < 0)
+		return r;
+	if (sentinel->answer_ns && now_ns >= sentinel->answer_ns)
+		return snecki_err(reterr, SNECK_ECONN, "a sentinel has not answered for %u ms",
+		        (unsigned)sentinel->config.command_ms);
+	if (!sentinel->answer_ns && now_ns >= sentinel->poll_ns)
+		return ask(sentinel, true, now_ns, reterr);
+	return 0;
+}
+
+/* ---- The poll loop ------------------------------------------------------------------------------*/
+
+int snecki_sentinel_bg_prepare(struct sentinel *sentinel, struct pollfd pfds[1], int64_t *deadline_ns) {
+	int64_t until_ns = NS_NEVER;
+	int n = 0;
+
+	switch (sentinel->link.state) {
+	case LINK_CLOSED:
+		if (sentinel->wanted || sentinel->known)
+			until_ns = sentinel->next_attempt_ns;
+		break;
+	case LINK_UP:
+		pfds[0] = (struct pollfd){ .fd = sentinel->link.fd, .events = POLLIN };
+		if (sentinel->out.len)
+			pfds[0].events |= POLLOUT;
+		until_ns = sentinel->answer_ns ? sentinel->answer_ns : sentinel->poll_ns;
+		n = 1;
+		break;
+	default:
+		n = snecki_link_prepare(&sentinel->link, &pfds[0], &until_ns);
+	}
+	if (until_ns < *deadline_ns)
+		*deadline_ns = until_ns;
+	return n;
+}
+
+void snecki_sentinel_bg_run(struct sentinel *sentinel, const struct pollfd *pfds, int n, int64_t now_ns) {
+	struct sneck_error why = { 0 };
+	int r = 0;
+
+	if (sentinel->link.state == LINK_UP) {
+		r = run_up(sentinel, n > 0 && pfds[0].revents, now_ns, &why);
+	} else {
+		if (sentinel->link.state == LINK_CLOSED) {
+			bool due =
+			        (sentinel->wanted || sentinel->known) && now_ns >= sentinel->next_attempt_ns;
+			if (!due)
+				return;
+			r = snecki_link_start_to(
+			        &sentinel->link, &sentinel->config.url->seeds[sentinel->at], now_ns, &why);
+		}
+		if (r == 0)
+			r = snecki_link_step(&sentinel->link, now_ns, &why);
+		if (r > 0)
+			r = ask(sentinel, false, now_ns, &why);
+	}
+	if (r < 0)
+		ask_next(sentinel, &why, now_ns);
+}

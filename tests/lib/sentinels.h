@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+/* A primary with two replicas and three sentinels, real ones, on ports of 127.0.0.1. */
+#ifndef TESTS_LIB_SENTINELS_H
+#define TESTS_LIB_SENTINELS_H
+
+#include "server.h"
+
+enum { SENTINELS_SERVERS = 3, SENTINELS_N = 3 };
+
+struct test_sentinels {
+	struct test_server servers[SENTINELS_SERVERS];
+	struct test_server sentinels[SENTINELS_N];
+	char url[256]; /* redis+sentinel://… */
+};
+
+/* Start all of them, and wait until each sentinel knows the others and the replicas. A primary that is silent
+ * for half a second is taken for dead. 0 or -1. `server_args` (may be NULL) goes to each server, `config`
+ * (may be NULL) to each sentinel. */
+int test_sentinels_start(struct test_sentinels *all, const char *const *server_args, const char *config);
+void test_sentinels_stop(struct test_sentinels *all);
+
+/* Wait until both replicas have everything that the primary has written. */
+void test_sentinels_settle(struct test_sentinels *all);
+/* Which server the sentinels (those that answer) take for the primary, and it agrees; -1: none right now. */
+int test_sentinels_primary(struct test_sentinels *all);
+/* Wait until another server than `old` is the primary: which one. Fails the program after 30 s. */
+int test_sentinels_wait_switch(struct test_sentinels *all, int old);
+/* Start a dead one again, as a replica of `primary`; returns when it follows. */
+void test_sentinels_bring_back(struct test_sentinels *all, int dead, int primary);
+/* kill -9 of the primary, and wait until another one is. The dead one is started again, as a replica. Returns
+ * the new one. */
+int test_sentinels_fail_over(struct test_sentinels *all);
+
+#endif
