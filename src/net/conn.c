@@ -118,7 +118,27 @@ int64_t snecki_conn_silence_ns(const struct conn *conn) {
 		return NS_NEVER;
 	const struct req *oldest = LIST_ITEM(conn->inflight.next, struct req, node);
 	int64_t since = oldest->sent_ns > conn->heard_ns ? oldest->sent_ns : conn->heard_ns;
-	return snecki_after_ms(since, conn->config.command_ms);
+	int64_t silence_ns = snecki_after_ms(since, conn->config.command_ms);
+	if (conn->hurried_n) {
+		since = conn->hurry_ns > conn->heard_ns ? conn->hurry_ns : conn->heard_ns;
+		int64_t hurried_ns = snecki_after_ms(since, conn->hurry_ms);
+		if (hurried_ns < silence_ns)
+			silence_ns = hurried_ns;
+	}
+	return silence_ns;
+}
+
+/* Locked. `req` has been put in line. */
+static void hurry(struct conn *conn, const struct req *req) {
+	if (!req->hurry_ms || req->hurry_ms >= conn->config.command_ms)
+		return;
+	bool sooner = conn->hurried_n == 0 || req->hurry_ms < conn->hurry_ms;
+	if (conn->hurried_n++ == 0)
+		conn->hurry_ns = req->sent_ns;
+	if (sooner)
+		conn->hurry_ms = req->hurry_ms;
+	if (sooner && conn->role == ROLE_LEADER) /* whose poll may last longer than that */
+		kick(conn);
 }
 
 void snecki_conn_unlock(struct conn *conn) {
@@ -228,6 +248,7 @@ bool snecki_conn_enlist(struct conn *conn, struct req *req, int64_t now_ns) {
 	if (!req->parker)
 		conn->orphan_n++;
 	conn->counters.commands++;
+	hurry(conn, req);
 	return true;
 }
 
@@ -336,6 +357,7 @@ static bool take_answered(struct conn *conn, size_t n, struct req **ret) {
 		snecki_list_remove(&req->node);
 		req->place = REQ_OUT_OF_LINE;
 		conn->inflight_n--;
+		conn->hurried_n -= req->hurry_ms && req->hurry_ms < conn->config.command_ms;
 		if (req->parker)
 			req->parker->inflight--;
 		else
@@ -404,7 +426,7 @@ void snecki_conn_check_silence(struct conn *conn) {
 		snecki_err(&why, SNECK_ECONN,
 		        "the server has not answered for %u ms; is it overloaded or stopped, is the network "
 		        "down?",
-		        (unsigned)conn->config.command_ms);
+		        (unsigned)(conn->hurried_n ? conn->hurry_ms : conn->config.command_ms));
 		snecki_conn_mark_broken(conn, &why);
 	}
 	pthread_mutex_unlock(&conn->mutex);

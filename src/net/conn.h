@@ -17,7 +17,8 @@
  * submit. done() may submit further requests.
  *
  * The connection is closed when it has been silent for `command_ms` with a request in flight, not
- * because one caller was in a hurry: a caller that gives up leaves its request in line. */
+ * because one caller has given up: it leaves its request in line. Only a renewal may hurry it, whose
+ * lease would end meanwhile. */
 #ifndef SNECK_NET_CONN_H
 #define SNECK_NET_CONN_H
 
@@ -74,6 +75,8 @@ struct req {
 	struct buf bytes;      /* the command in RESP; the submitter fills it, done() may free it */
 	struct parker *parker; /* the thread that waits for it, or NULL: background. Set to NULL by
 	                        * snecki_conn_orphan; done() may read it */
+	uint32_t hurry_ms;     /* the submitter's: it needs to know sooner than by the command time that the
+	                        * server is silent; 0: it does not */
 	int64_t sent_ns;       /* snecki_now_ns() taken before its first byte can have left; 0: not sent */
 	void (*done)(struct req *req, enum req_status status, const struct redisReply *reply,
 	        const struct sneck_error *error);

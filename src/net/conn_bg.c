@@ -122,6 +122,7 @@ static void take_down(struct conn *conn, const struct sneck_error *why) {
 	conn->inflight_n = 0;
 	conn->orphan_n = 0;
 	conn->unsent_n = 0;
+	conn->hurried_n = 0;
 	conn->role = ROLE_NONE;
 	conn->blocked = false;
 	conn->hangup_ignored = false;

@@ -43,8 +43,11 @@ struct conn {
 	struct list queued;  /* requests that wait for a connection */
 	struct list inflight;
 	size_t inflight_n;
-	size_t orphan_n; /* of these, without a parker */
-	size_t unsent_n; /* of these, not yet offered to the kernel (their bytes are in `out`) */
+	size_t orphan_n;   /* of these, without a parker */
+	size_t unsent_n;   /* of these, not yet offered to the kernel (their bytes are in `out`) */
+	size_t hurried_n;  /* of these, with a `hurry_ms` … */
+	uint32_t hurry_ms; /* … the shortest since there are any, … */
+	int64_t hurry_ns;  /* … and when the first of them was sent */
 
 	/* The stream. `writing` gives a thread `wr` and the right to send without the mutex. */
 	bool writing;

@@ -32,9 +32,8 @@
 enum {
 	CHUNK = 64 * 1024,
 	BACKLOG_RETRY_MS = 5, /* a Unix socket whose backlog is full cannot be polled for */
-	KEEPALIVE_IDLE_S = 15,
-	KEEPALIVE_EVERY_S = 5,
-	KEEPALIVE_COUNT = 3,
+	KEEPALIVE_IDLE_S = 5, /* as often as the subscribe connection is asked */
+	KEEPALIVE_COUNT = 3,  /* for kernels that do not go by TCP_USER_TIMEOUT */
 	WHERE_MAX = 160
 };
 
@@ -143,11 +142,16 @@ static void set_int(int fd, int level, int option, int value) {
 	(void)setsockopt(fd, level, option, &value, sizeof(value));
 }
 
+/* A peer that has vanished sends no packet that would tell. With requests in flight their deadline notices
+ * it, or the kernel does, after the same time without an acknowledgement of what was sent; without any, its
+ * probes do, so that the next request need not find out. */
 static void tune_tcp(const struct link *link) {
+	int answer_s = (int)(link->config.command_ms / 1000 + (link->config.command_ms % 1000 != 0));
+
 	set_int(link->fd, IPPROTO_TCP, TCP_NODELAY, 1);
 	set_int(link->fd, SOL_SOCKET, SO_KEEPALIVE, 1);
 	set_int(link->fd, IPPROTO_TCP, TCP_KEEPIDLE, KEEPALIVE_IDLE_S);
-	set_int(link->fd, IPPROTO_TCP, TCP_KEEPINTVL, KEEPALIVE_EVERY_S);
+	set_int(link->fd, IPPROTO_TCP, TCP_KEEPINTVL, answer_s);
 	set_int(link->fd, IPPROTO_TCP, TCP_KEEPCNT, KEEPALIVE_COUNT);
 	set_int(link->fd, IPPROTO_TCP, TCP_USER_TIMEOUT, (int)link->config.command_ms);
 }
