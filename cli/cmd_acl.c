@@ -6,6 +6,7 @@
 #include "lock_view.h"
 #include "looking.h"
 #include "rights.h"
+#include "server_url.h"
 #include "talk.h"
 
 enum { ID_ROLE = 1, ID_USER };
@@ -54,24 +55,36 @@ static void add_rule(struct text *rule, const struct session *session, const str
 
 static int print_rule(
         const struct looking *looking, const struct acl_options *acl, const sneck_probe_info *info) {
-	struct text rule = { 0 };
+	bool sentinels = server_url_is_sentinel(looking->session.settings.url);
+	struct text rule = { 0 }, sentinel_rule = { 0 };
 	int code = 0;
 
 	add_rule(&rule, &looking->session, acl, info);
+	if (sentinels)
+		add_sentinel_rule(&sentinel_rule, acl->user ? acl->user : "sneck");
 	if (looking->parsed.common.json) {
 		json_t *json = json_head(&looking->session);
 		json_object_set_new(json, "role", json_string(role_name(acl->role)));
 		json_object_set_new(
 		        json, "version", info->version[0] ? json_text(info->version) : json_null());
 		json_object_set_new(json, "rule", json_text(text_of(&rule)));
+		if (sentinels)
+			json_object_set_new(json, "sentinel_rule", json_text(text_of(&sentinel_rule)));
 		code = print_json(json);
 	} else {
 		puts(text_of(&rule));
+		if (sentinels)
+			puts(text_of(&sentinel_rule));
+		if (sentinels && !looking->parsed.common.quiet)
+			talk("the first is for every server of the service, replicas too, the second for "
+			     "every "
+			     "sentinel: neither tells another");
 		if (!looking->parsed.common.quiet)
 			talk("type this into redis-cli, with a password of your own instead of PASSWORD; "
 			     "ACL SAVE keeps it");
 	}
 	text_free(&rule);
+	text_free(&sentinel_rule);
 	return code;
 }
 

@@ -99,6 +99,8 @@ static const char *const environment_lines[] = {
 	"  SNECK_URL, REDIS_URL   the server, when --server does not name it",
 	"  SNECK_DIALECT          the layout on the server, when neither --dialect nor the URL names it",
 	"  SNECK_PASSWORD_FILE    the server's password is the first line of this file",
+	"  SNECK_SENTINEL_PASSWORD_FILE",
+	"                         the sentinels' own password is the first line of this file",
 	"  REDISCLI_AUTH          the server's password, when the URL has none",
 	"  SNECK_LOCAL_DIR        the directory of the private server behind local:",
 	"  NO_COLOR               no colours, unless --color=always",

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "server_url.h"
 #include "session.h"
 
 static const char *const names[SNECK_ROLES] = { "holder", "viewer", "operator" };
@@ -61,13 +62,14 @@ void add_commands(struct text *text, const char *allowed) {
 }
 
 bool selects_database(const struct session *session) {
-	const char *url = session->settings.url_shown;
-	const char *query = strstr(url, "?db="), *host = strstr(url, "://");
+	const char *database = server_url_database(session->settings.url_shown);
 
-	if (query)
-		return atoi(query + 4) != 0;
-	if (!host || host[3] == '/')
-		return false;
-	const char *path = strchr(host + 3, '/');
-	return path && atoi(path + 1) != 0;
+	return database && atoi(database) != 0;
+}
+
+void add_sentinel_rule(struct text *text, const char *user) {
+	text_add(text, "ACL SETUSER ");
+	text_add_safe(text, user, strlen(user));
+	text_add(text, " reset on >PASSWORD &+switch-master +sentinel|master "
+	               "+sentinel|get-master-addr-by-name +subscribe +unsubscribe");
 }

@@ -18,6 +18,8 @@ const char *role_name(sneck_role role);
 void add_places(struct text *text, const struct session *session, sneck_role role);
 /* "+get +set" for "get set" */
 void add_commands(struct text *text, const char *commands);
+/* What makes a user of a sentinel's who may ask where the primary is and hear that it has moved. */
+void add_sentinel_rule(struct text *text, const char *user);
 /* Does the session's URL select another database than 0? */
 bool selects_database(const struct session *session);
 

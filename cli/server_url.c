@@ -75,6 +75,25 @@ void wipe_server_url(char *url) {
 		memset(query + 1, '*', strlen(query + 1));
 }
 
+bool server_url_is_sentinel(const char *url) {
+	size_t scheme = strcspn(url, ":"), word = strlen("sentinel");
+
+	return scheme > word && strncmp(url + scheme - word, "sentinel", word) == 0;
+}
+
+const char *server_url_database(const char *url) {
+	const char *query = strstr(url, "?db="), *host = strstr(url, "://");
+
+	if (query)
+		return query + 4;
+	if (!host || host[3] == '/')
+		return NULL;
+	const char *path = strchr(host + 3, '/');
+	if (path && server_url_is_sentinel(url)) /* the service stands before it */
+		path = strchr(path + 1, '/');
+	return path ? path + 1 : NULL;
+}
+
 bool server_url_has_secret(const char *url) {
 	char *copy = strdup(url);
 	char *begin;
@@ -82,7 +101,8 @@ bool server_url_has_secret(const char *url) {
 	if (!copy)
 		return false;
 	const char *at = find_userinfo(copy, &begin);
-	bool has = (at && memchr(begin, ':', (size_t)(at - begin))) || strstr(copy, "password=");
+	bool has = (at && memchr(begin, ':', (size_t)(at - begin))) || strstr(copy, "?password=") ||
+	           strstr(copy, "&password=");
 	free(copy);
 	return has;
 }

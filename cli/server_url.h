@@ -18,7 +18,11 @@ void wipe_server_url(char *url);
  * password. */
 void server_url_identity(const char *url, char *ret_text, size_t size);
 
-/* Is there a password in it? */
+/* Does it name sentinels? */
+bool server_url_is_sentinel(const char *url);
+/* Which part behind the host is the database; NULL: none. */
+const char *server_url_database(const char *url);
+/* Is there a password for the server in it? */
 bool server_url_has_secret(const char *url);
 
 /* The value of `dialect=` in the URL's options; NULL: there is none. free() it. */

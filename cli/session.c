@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "exit.h"
+#include "server_url.h"
 #include "talk.h"
 
 enum {
@@ -55,8 +56,13 @@ static const char *remedy_of(const struct session *session, const sneck_error *e
 	case SNECK_EACCES:
 		if (!strcmp(error->server, "NOPERM"))
 			return "have the server's administrator allow it; sneck acl prints the rule";
-		return "give the password with --password-file FILE or SNECK_PASSWORD_FILE, the user in the "
-		       "URL";
+		return server_url_is_sentinel(session->settings.url)
+		               ? "give the servers' password with --password-file FILE or "
+		                 "SNECK_PASSWORD_FILE, "
+		                 "the sentinels' with SNECK_SENTINEL_PASSWORD_FILE, the users in the URL"
+		               : "give the password with --password-file FILE or SNECK_PASSWORD_FILE, the "
+		                 "user "
+		                 "in the URL";
 	case SNECK_EUNKNOWN:
 		return "whether the server has done it is not known; sneck show NAME tells";
 	default:
@@ -162,6 +168,7 @@ int session_open(struct session *session, const struct session_request *request)
 	options.name_space = settings->name_space;
 	options.dialect = settings->dialect;
 	options.password = settings->password;
+	options.sentinel_password = settings->sentinel_password;
 	if (session->common->verbose) {
 		options.log_fn = log_line;
 		options.log_level = SNECK_LOG_INFO;

@@ -2,7 +2,8 @@
 /* Where the settings come from. The server: --server, SNECK_URL, REDIS_URL, ~/.config/sneck/config,
  * /etc/sneck/config, local:. The dialect: --dialect, that URL, SNECK_DIALECT, the files. The password, which
  * is never needed where other users can read it:
- * --password-file, SNECK_PASSWORD_FILE, the URL, REDISCLI_AUTH.
+ * --password-file, SNECK_PASSWORD_FILE, the URL, REDISCLI_AUTH. The sentinels' own:
+ * SNECK_SENTINEL_PASSWORD_FILE, the URL.
  *
  * A configuration file has `key = value` lines and # comments. What it says wrongly is an error
  * that names the line, never skipped: a misspelled `url` would put the lock on another server than
@@ -122,13 +123,13 @@ static int read_files(struct settings *settings) {
 
 /* ---- The password ---------------------------------------------------------------------------*/
 
-static int read_password(struct settings *settings, const char *path) {
+static int read_password(char **place, const char *path) {
 	FILE *file = fopen(path, "re");
 	size_t size = 0;
 	ssize_t len = -1;
 
 	if (file)
-		len = getline(&settings->password, &size, file);
+		len = getline(place, &size, file);
 	int failed = errno;
 	if (file)
 		fclose(file);
@@ -136,7 +137,7 @@ static int read_password(struct settings *settings, const char *path) {
 		fprintf(stderr, "sneck: password file %s: %s\n", path, file ? "is empty" : strerror(failed));
 		return EXIT_CONFIG;
 	}
-	settings->password[strcspn(settings->password, "\r\n")] = '\0';
+	(*place)[strcspn(*place, "\r\n")] = '\0';
 	return 0;
 }
 
@@ -145,15 +146,23 @@ static int find_password(struct settings *settings, const char *option) {
 	const char *password = getenv("REDISCLI_AUTH");
 
 	if (option)
-		return read_password(settings, option);
+		return read_password(&settings->password, option);
 	/* What lies around in the environment is meant for a server that asks. */
 	if (!strcmp(settings->url, "local:"))
 		return 0;
 	if (file && *file)
-		return read_password(settings, file);
+		return read_password(&settings->password, file);
 	if (!password || !*password || server_url_has_secret(settings->url))
 		return 0;
 	return keep(&settings->password, password);
+}
+
+static int find_sentinel_password(struct settings *settings) {
+	const char *file = getenv("SNECK_SENTINEL_PASSWORD_FILE");
+
+	if (!file || !*file || !server_url_is_sentinel(settings->url))
+		return 0;
+	return read_password(&settings->sentinel_password, file);
 }
 
 /* ---- All of it ------------------------------------------------------------------------------*/
@@ -188,7 +197,9 @@ static int find_all(struct settings *ret, const struct common_options *common) {
 	code = keep(&ret->url, "local:");
 	if (code == 0 && !common->dialect)
 		prefer_url(ret);
-	return code ? code : find_password(ret, common->password_file);
+	if (code == 0)
+		code = find_password(ret, common->password_file);
+	return code ? code : find_sentinel_password(ret);
 }
 
 int settings_load(struct settings *ret, const struct common_options *common) {
@@ -222,6 +233,7 @@ static void free_secret(char *secret) {
 void settings_done(struct settings *settings) {
 	free_secret(settings->url);
 	free_secret(settings->password);
+	free_secret(settings->sentinel_password);
 	free(settings->name_space);
 	free(settings->dialect);
 	*settings = (struct settings){ 0 };

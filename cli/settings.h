@@ -10,12 +10,13 @@ struct common_options;
 
 struct settings {
 	char *url;
-	bool url_named;      /* somebody named it: it is not the default */
-	char url_shown[512]; /* without user and password */
-	char *name_space;    /* NULL: the library's default */
-	char *dialect;       /* NULL: native */
-	char *password;      /* NULL: the URL's, or none */
-	int64_t lease_ms;    /* 0: the library's default */
+	bool url_named;          /* somebody named it: it is not the default */
+	char url_shown[512];     /* without user and password */
+	char *name_space;        /* NULL: the library's default */
+	char *dialect;           /* NULL: native */
+	char *password;          /* NULL: the URL's, or none */
+	char *sentinel_password; /* NULL: the URL's, or none */
+	int64_t lease_ms;        /* 0: the library's default */
 };
 
 /* 0, or the exit code after a complaint on stderr. A secret in argv is overwritten. */

@@ -127,9 +127,13 @@ typedef struct sneck_client_options {
 	const char *dialect;
 	const char *prefix;
 	int64_t lease_ms; /* for acquires that name none; 0: SNECK_LEASE_DEFAULT_MS */
+	/* As whom to ask the sentinels, instead of what the URL says; `user` and `password` are never shown
+	 * to them. */
+	const char *sentinel_user;
+	const char *sentinel_password;
 } sneck_client_options;
 #define SNECK_CLIENT_OPTIONS_INIT \
-	{ sizeof(sneck_client_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+	{ sizeof(sneck_client_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
 enum {
 	SNECK_OPEN_CONNECT = 1u << 0,      /* connect now, and fail if that fails */

@@ -126,6 +126,11 @@ static int where_is_it(void *ctx, struct endpoint *ret, struct sneck_error *rete
 	return snecki_sentinel_where(client->sentinel, ret, reterr);
 }
 
+static bool is_it_elsewhere(void *ctx, const struct sneck_error *why) {
+	const sneck_client *client = ctx;
+	return snecki_sentinel_elsewhere(client->sentinel, why, snecki_now_ns());
+}
+
 static void on_primary_change(void *ctx) {
 	sneck_client *client = ctx;
 
@@ -154,6 +159,7 @@ int snecki_client_links(sneck_client *client) {
 		.url = &client->server,
 		.tls = client->tls,
 		.where = client->url.kind == URL_SENTINEL ? where_is_it : NULL,
+		.elsewhere = client->url.kind == URL_SENTINEL ? is_it_elsewhere : NULL,
 		.client_name = client->session_id,
 		.connect_ms = client->connect_ms,
 		.command_ms = client->command_ms,

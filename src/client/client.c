@@ -153,7 +153,10 @@ static int set_url(
 	if (r < 0)
 		return r;
 	if ((options->user && replace(&client->url.user, options->user) < 0) ||
-	        (options->password && replace(&client->url.password, options->password) < 0))
+	        (options->password && replace(&client->url.password, options->password) < 0) ||
+	        (options->sentinel_user && replace(&client->url.sentinel_user, options->sentinel_user) < 0) ||
+	        (options->sentinel_password &&
+	                replace(&client->url.sentinel_password, options->sentinel_password) < 0))
 		return snecki_err(reterr, SNECK_ENOMEM, "out of memory");
 	snecki_url_display(&client->url, client->display, sizeof client->display);
 	if (client->url.tls) {

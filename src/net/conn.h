@@ -90,6 +90,9 @@ struct conn_config {
 	 * not known yet, snecki_conn_look_again follows; negative: nobody knows. With `ret` NULL it is only
 	 * asked whether the place is known (1, else 0). */
 	int (*where)(void *ctx, struct endpoint *ret, struct sneck_error *reterr);
+	/* Thread: background. An attempt has failed: shall `where` be asked again instead of giving up? May
+	 * be NULL. */
+	bool (*elsewhere)(void *ctx, const struct sneck_error *why);
 	uint32_t connect_ms;
 	uint32_t command_ms;
 	const struct log *log;

@@ -196,9 +196,16 @@ static void come_up(struct conn *conn, int64_t now_ns) {
 		conn->config.on_up(conn->config.ctx);
 }
 
-/* An attempt has failed: so has everything that waited for it. */
+/* An attempt has failed: so has everything that waited for it, unless there is another place to try. */
 static void fail_attempt(struct conn *conn, const struct sneck_error *why, int64_t now_ns) {
 	struct list queued;
+	if (conn->config.elsewhere && conn->config.elsewhere(conn->config.ctx, why)) {
+		pthread_mutex_lock(&conn->mutex);
+		conn->state = CONN_DOWN;
+		conn->next_attempt_ns = now_ns;
+		pthread_mutex_unlock(&conn->mutex);
+		return;
+	}
 	pthread_mutex_lock(&conn->mutex);
 	conn->state = CONN_DOWN;
 	conn->wanted = false;

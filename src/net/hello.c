@@ -66,10 +66,25 @@ static int too_old(const char *where, const char *version, struct sneck_error *r
 	        reterr, SNECK_ENOTSUP, "server %s is Redis %s; 7.0 or later is needed", where, version);
 }
 
-static int check_error(const char *where, const struct redisReply *reply, struct sneck_error *reterr) {
+/* `where` says that it is a sentinel. */
+static int check_sentinel_error(const char *where, const struct server_error *row,
+        const struct redisReply *reply, struct sneck_error *reterr) {
+	size_t word_len = strcspn(reply->str, " ");
+	return snecki_err_server(reterr, SNECK_EACCES, reply->str, word_len,
+	        "%s says %.*s: %s; sentinels have users and passwords of their own, which the URL has as "
+	        "sentinel_user= and sentinel_password=",
+	        where, (int)word_len, reply->str,
+	        strcmp(row->word, "NOAUTH") == 0 ? "it asks for a password"
+	                                         : "its user or password is wrong, or the user is disabled");
+}
+
+static int check_error(
+        const char *where, bool sentinel, const struct redisReply *reply, struct sneck_error *reterr) {
 	const struct server_error *row = snecki_server_error_find(reply->str, reply->len);
 	if (row->code == SNECK_ENOTSUP && row->contains)
 		return too_old(where, "before 6.0 (it does not know HELLO)", reterr);
+	if (sentinel && row->code == SNECK_EACCES && strcmp(row->word, "DENIED") != 0)
+		return check_sentinel_error(where, row, reply, reterr);
 	size_t word_len = strcspn(reply->str, " ");
 	if (row->action == ACT_UNKNOWN)
 		return snecki_err_server(reterr, SNECK_ESERVER, reply->str, word_len,
@@ -99,14 +114,14 @@ static int check_hello(
 	if (major < VERSION_MIN)
 		return too_old(where, version, reterr);
 	if (!sentinel && role && strcmp(role, "master") != 0)
-		return snecki_err(
-		        reterr, SNECK_ECONN, "server %s is a replica; connect to the primary instead", where);
+		return snecki_err_server(reterr, SNECK_ECONN, HELLO_IS_REPLICA, strlen(HELLO_IS_REPLICA),
+		        "server %s is a replica; connect to the primary instead", where);
 	return 0;
 }
 
 int snecki_hello_check(const char *where, bool sentinel, int index, const struct redisReply *reply,
         struct sneck_error *reterr) {
 	if (reply->type == REDIS_REPLY_ERROR)
-		return check_error(where, reply, reterr);
+		return check_error(where, sentinel, reply, reterr);
 	return index == 0 ? check_hello(where, sentinel, reply, reterr) : 0;
 }

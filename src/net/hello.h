@@ -11,6 +11,9 @@
 struct redisReply;
 struct sneck_error;
 
+/* What a replica is refused with: as the server's word, since it is what a replica says to whoever writes. */
+#define HELLO_IS_REPLICA "READONLY"
+
 /* Append the greeting for `url`; returns how many replies it will bring, or SNECK_ENOMEM. The bytes
  * hold the password: wipe the buffer. `client_name` may be NULL. */
 int snecki_hello_write(const struct url *url, const char *client_name, struct buf *out);

@@ -4,9 +4,15 @@
  * A round asks the sentinels in turn until one names a primary; a round in which none did has failed, and the
  * failure is what whoever wants to connect is told, once. The next wish begins another round. While a
  * primary is known the connection to the sentinel that named it is kept: it is subscribed to
- * +switch-master, and every POLL_MS it is asked again (it must leave its subscription for that, so the three
- * commands travel together). Sentinels have credentials of their own, or none: those for the servers are
- * never shown to them. */
+ * +switch-master, and is asked again every POLL_MS, and when it says that the primary has moved (it must
+ * leave its subscription for that, so the commands travel together). The message's own address is not
+ * believed: a sentinel that starts again may repeat an old one.
+ *
+ * A sentinel that is cut off from the others goes on naming the old primary, which may go on as one as well.
+ * So every POLLS_EACH questions the next sentinel is listened to, and of what they say the highest
+ * configuration epoch counts: one that is behind is passed over for as long as another can be asked.
+ *
+ * Sentinels have credentials of their own, or none: those for the servers are never shown to them. */
 #include "topology/sentinel.h"
 
 #include <stdlib.h>
@@ -17,9 +23,11 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/err.h"
+#include "net/hello.h"
 #include "net/link.h"
+#include "net/server_error.h"
 
-enum { POLL_MS = 5000, SWITCHED_MAX = 1024 };
+enum { POLL_MS = 5000, POLLS_EACH = 2 };
 
 #define CHANNEL "+switch-master"
 
@@ -29,12 +37,19 @@ struct sentinel {
 	struct link link;
 	size_t at;         /* which of the seeds is being asked, or is listened to */
 	size_t asked;      /* in this round */
+	size_t refuted;    /* how many of them have named a replica, one after the other */
 	bool wanted;       /* somebody wants to know */
 	bool known;        /* `primary` */
 	bool round_failed; /* `why` is to be told */
 	struct endpoint primary;
-	struct sneck_error why; /* of the last sentinel that could not tell */
+	int64_t epoch;       /* of `primary`, also while it is in doubt; 0: never heard of any */
+	int64_t heard_epoch; /* of the sentinel that is being asked */
+	bool has_stale;      /* `stale`: the best that was heard in this round from those who are behind */
+	struct endpoint stale;
+	int64_t stale_epoch;
+	struct sneck_error why; /* of the sentinels that could not tell: what says most */
 	struct buf out;
+	int polls;         /* how often this sentinel has been asked */
 	int64_t answer_ns; /* by when the sentinel must have answered; 0: nothing is awaited */
 	int64_t poll_ns;   /* when to ask again */
 	int64_t next_attempt_ns;
@@ -88,7 +103,9 @@ void snecki_sentinel_abandon(struct sentinel *sentinel) {
 static void begin_round(struct sentinel *sentinel, int64_t now_ns) {
 	sentinel->wanted = true;
 	sentinel->round_failed = false;
+	sentinel->has_stale = false;
 	sentinel->asked = 0;
+	sentinel->why.code = 0;
 	sentinel->next_attempt_ns = now_ns;
 }
 
@@ -112,39 +129,80 @@ int snecki_sentinel_where(struct sentinel *sentinel, struct endpoint *ret, struc
 	return 0;
 }
 
-/* This one could not tell, or is not to be believed: the next. */
-static void ask_next(struct sentinel *sentinel, const struct sneck_error *why, int64_t now_ns) {
-	snecki_log(sentinel->config.log, LOG_INFO_, "sentinel: %s", why->text);
+static void hang_up(struct sentinel *sentinel) {
 	snecki_link_close(&sentinel->link);
 	snecki_buf_clear(&sentinel->out);
 	sentinel->answer_ns = 0;
-	sentinel->why = *why;
 	sentinel->at = (sentinel->at + 1) % sentinel->config.url->seeds_n;
-	if (++sentinel->asked < sentinel->config.url->seeds_n) {
-		sentinel->next_attempt_ns = now_ns;
-		return;
-	}
+}
+
+static void believe(struct sentinel *sentinel, const struct endpoint *primary, int64_t epoch) {
+	bool same = sentinel->known && snecki_endpoint_same(&sentinel->primary, primary);
+
 	sentinel->asked = 0;
-	if (sentinel->known) { /* the last word holds until another is heard */
-		sentinel->next_attempt_ns = snecki_after_ms(now_ns, POLL_MS);
+	sentinel->round_failed = sentinel->has_stale = false;
+	sentinel->why.code = 0;
+	sentinel->epoch = epoch;
+	if (same)
 		return;
-	}
-	sentinel->round_failed = true;
-	sentinel->next_attempt_ns = NS_NEVER;
+	sentinel->known = true;
+	sentinel->primary = *primary;
+	snecki_log(sentinel->config.log, LOG_INFO_, "sentinel: the primary of %s is %s:%u",
+	        sentinel->config.url->service, primary->host, primary->port);
 	sentinel->config.on_change(sentinel->config.ctx);
 }
 
-void snecki_sentinel_doubt(struct sentinel *sentinel, int64_t now_ns) {
-	if (!sentinel->known)
-		return;
+/* Being refused, or not knowing the service, says more than not being there: it is what has to be mended. */
+static bool says_more(int code, int than) {
+	return than == 0 || than == SNECK_ECONN || code == SNECK_EACCES;
+}
+
+/* Nobody who is up to date could be asked. */
+static void end_round(struct sentinel *sentinel, int64_t now_ns) {
+	sentinel->asked = 0;
+	if (sentinel->known) { /* the last word holds until another is heard */
+		sentinel->next_attempt_ns = snecki_after_ms(now_ns, POLL_MS);
+	} else if (sentinel->has_stale) { /* their epochs may have begun anew */
+		sentinel->next_attempt_ns = snecki_after_ms(now_ns, POLL_MS);
+		believe(sentinel, &sentinel->stale, sentinel->stale_epoch);
+	} else {
+		sentinel->round_failed = true;
+		sentinel->next_attempt_ns = NS_NEVER;
+		sentinel->config.on_change(sentinel->config.ctx);
+	}
+}
+
+/* This one could not tell, or is not to be believed: the next. */
+static void ask_next(struct sentinel *sentinel, const struct sneck_error *why, int64_t now_ns) {
+	snecki_log(sentinel->config.log, LOG_INFO_, "sentinel: %s", why->text);
+	hang_up(sentinel);
+	if (says_more(why->code, sentinel->why.code))
+		sentinel->why = *why;
+	sentinel->next_attempt_ns = now_ns;
+	if (++sentinel->asked >= sentinel->config.url->seeds_n)
+		end_round(sentinel, now_ns);
+}
+
+static void doubt(struct sentinel *sentinel, int64_t now_ns) {
 	sentinel->known = false;
 	begin_round(sentinel, now_ns);
-	if (sentinel->link.state == LINK_CLOSED)
-		return;
-	snecki_link_close(&sentinel->link);
-	snecki_buf_clear(&sentinel->out);
-	sentinel->answer_ns = 0;
-	sentinel->at = (sentinel->at + 1) % sentinel->config.url->seeds_n;
+	if (sentinel->link.state != LINK_CLOSED)
+		hang_up(sentinel);
+}
+
+void snecki_sentinel_doubt(struct sentinel *sentinel, int64_t now_ns) {
+	sentinel->refuted = 0;
+	if (sentinel->known)
+		doubt(sentinel, now_ns);
+}
+
+bool snecki_sentinel_elsewhere(struct sentinel *sentinel, const struct sneck_error *why, int64_t now_ns) {
+	bool replica = strcmp(why->server, HELLO_IS_REPLICA) == 0;
+
+	if (!replica || !sentinel->known || ++sentinel->refuted >= sentinel->config.url->seeds_n)
+		return false;
+	doubt(sentinel, now_ns);
+	return true;
 }
 
 /* ---- Questions ----------------------------------------------------------------------------------*/
@@ -161,6 +219,13 @@ static int flush(struct sentinel *sentinel, struct sneck_error *reterr) {
 	return sentinel->out.failed ? snecki_err(reterr, SNECK_ENOMEM, "out of memory") : 0;
 }
 
+static void add_question(struct sentinel *sentinel, const char *what) {
+	snecki_buf_resp_array(&sentinel->out, 3);
+	snecki_buf_resp_str(&sentinel->out, "SENTINEL");
+	snecki_buf_resp_str(&sentinel->out, what);
+	snecki_buf_resp_str(&sentinel->out, sentinel->config.url->service);
+}
+
 /* `again`: it listens, and must stop for the question. */
 static int ask(struct sentinel *sentinel, bool again, int64_t now_ns, struct sneck_error *reterr) {
 	struct buf *out = &sentinel->out;
@@ -170,13 +235,13 @@ static int ask(struct sentinel *sentinel, bool again, int64_t now_ns, struct sne
 		snecki_buf_resp_str(out, "UNSUBSCRIBE");
 		snecki_buf_resp_str(out, CHANNEL);
 	}
-	snecki_buf_resp_array(out, 3);
-	snecki_buf_resp_str(out, "SENTINEL");
-	snecki_buf_resp_str(out, "GET-MASTER-ADDR-BY-NAME");
-	snecki_buf_resp_str(out, sentinel->config.url->service);
+	add_question(sentinel, "MASTER"); /* for the epoch */
+	add_question(sentinel, "GET-MASTER-ADDR-BY-NAME");
 	snecki_buf_resp_array(out, 2);
 	snecki_buf_resp_str(out, "SUBSCRIBE");
 	snecki_buf_resp_str(out, CHANNEL);
+	sentinel->polls = again ? sentinel->polls + 1 : 1;
+	sentinel->heard_epoch = 0;
 	sentinel->answer_ns = snecki_after_ms(now_ns, sentinel->config.command_ms);
 	sentinel->poll_ns = snecki_after_ms(now_ns, POLL_MS);
 	return flush(sentinel, reterr);
@@ -195,34 +260,24 @@ static bool read_place(const char *host, const char *port, struct endpoint *ret)
 	return true;
 }
 
-static void found(struct sentinel *sentinel, const struct endpoint *primary) {
-	bool same = sentinel->known && snecki_endpoint_same(&sentinel->primary, primary);
+static int found(struct sentinel *sentinel, const struct endpoint *primary, struct sneck_error *reterr) {
+	int64_t epoch = sentinel->heard_epoch;
+	char where[300];
 
-	sentinel->asked = 0;
-	sentinel->round_failed = false;
-	if (same)
-		return;
-	sentinel->known = true;
-	sentinel->primary = *primary;
-	snecki_log(sentinel->config.log, LOG_INFO_, "sentinel: the primary of %s is %s:%u",
-	        sentinel->config.url->service, primary->host, primary->port);
-	sentinel->config.on_change(sentinel->config.ctx);
-}
-
-/* "service old-host old-port new-host new-port" */
-static void switched(struct sentinel *sentinel, const char *text, size_t len) {
-	char words[SWITCHED_MAX], *rest = words, *word[5];
-	struct endpoint primary;
-
-	if (len >= sizeof words)
-		return;
-	memcpy(words, text, len);
-	words[len] = '\0';
-	for (size_t i = 0; i < 5; i++)
-		if (!(word[i] = strsep(&rest, " ")))
-			return;
-	if (strcmp(word[0], sentinel->config.url->service) == 0 && read_place(word[3], word[4], &primary))
-		found(sentinel, &primary);
+	sentinel->answer_ns = 0;
+	if (epoch >= sentinel->epoch) {
+		believe(sentinel, primary, epoch);
+		return 0;
+	}
+	if (!sentinel->has_stale || epoch > sentinel->stale_epoch) {
+		sentinel->has_stale = true;
+		sentinel->stale = *primary;
+		sentinel->stale_epoch = epoch;
+	}
+	snecki_link_display(&sentinel->link, where, sizeof where);
+	return snecki_err(reterr, SNECK_ECONN,
+	        "%s is behind: it names %s:%u of epoch %lld, and others have named one of epoch %lld", where,
+	        primary->host, primary->port, (long long)epoch, (long long)sentinel->epoch);
 }
 
 static int unknown_service(const struct sentinel *sentinel, struct sneck_error *reterr) {
@@ -234,31 +289,76 @@ static int unknown_service(const struct sentinel *sentinel, struct sneck_error *
 	        sentinel->config.url->service);
 }
 
+static int refused(
+        const struct sentinel *sentinel, const char *text, size_t len, struct sneck_error *reterr) {
+	const struct server_error *row = snecki_server_error_find(text, len);
+	char where[300];
+
+	if (strstr(text, "No such master"))
+		return unknown_service(sentinel, reterr);
+	snecki_link_display(&sentinel->link, where, sizeof where);
+	return snecki_err_server(reterr, row->code, text, strcspn(text, " "), "%s says: %.200s%s", where,
+	        text, row->code == SNECK_EACCES ? "; sneck acl prints the rule for its user" : "");
+}
+
 static bool is_text(const redisReply *reply, const char *text) {
 	return reply->type == REDIS_REPLY_STRING && strcmp(reply->str, text) == 0;
 }
 
-static int take_reply(struct sentinel *sentinel, const redisReply *reply, struct sneck_error *reterr) {
+/* All that it knows of the service, as names and values. */
+static int64_t read_epoch(const redisReply *reply) {
+	for (size_t i = 0; i + 1 < reply->elements; i += 2)
+		if (is_text(reply->element[i], "config-epoch") &&
+		        reply->element[i + 1]->type == REDIS_REPLY_STRING)
+			return strtoll(reply->element[i + 1]->str, NULL, 10);
+	return 0;
+}
+
+/* "service old-host old-port new-host new-port" */
+static bool is_about_ours(const struct sentinel *sentinel, const redisReply *text) {
+	size_t len = strlen(sentinel->config.url->service);
+
+	return text->type == REDIS_REPLY_STRING && (size_t)text->len > len && text->str[len] == ' ' &&
+	       memcmp(text->str, sentinel->config.url->service, len) == 0;
+}
+
+static int take_list(struct sentinel *sentinel, const redisReply *reply, struct sneck_error *reterr) {
+	redisReply **part = reply->element;
 	struct endpoint primary;
 
-	if (reply->type == REDIS_REPLY_NIL || (reply->type == REDIS_REPLY_ARRAY && reply->elements == 0))
-		return unknown_service(sentinel, reterr);
-	if (reply->type == REDIS_REPLY_ERROR)
-		return snecki_err(reterr, SNECK_ESERVER, "a sentinel says: %.200s", reply->str);
-	if (reply->type != REDIS_REPLY_ARRAY)
-		return snecki_err(reterr, SNECK_ECONN, "a sentinel sent something unexpected");
-	redisReply **part = reply->element;
 	if (reply->elements == 2 && part[0]->type == REDIS_REPLY_STRING &&
 	        part[1]->type == REDIS_REPLY_STRING) {
 		if (!read_place(part[0]->str, part[1]->str, &primary))
 			return snecki_err(reterr, SNECK_ECONN, "a sentinel named a place that is none");
-		sentinel->answer_ns = 0;
-		found(sentinel, &primary);
-	} else if (reply->elements == 3 && is_text(part[0], "message") &&
-	           part[2]->type == REDIS_REPLY_STRING) {
-		switched(sentinel, part[2]->str, (size_t)part[2]->len);
+		return found(sentinel, &primary, reterr);
+	}
+	if (reply->elements == 3 && is_text(part[0], "message")) {
+		/* If it is being asked already, that answer comes behind the message and knows. */
+		if (!sentinel->answer_ns && is_about_ours(sentinel, part[2]))
+			sentinel->poll_ns = 0;
+	} else if (reply->elements > 3) {
+		sentinel->heard_epoch = read_epoch(reply);
 	}
 	return 0; /* (un)subscribed */
+}
+
+static int take_reply(struct sentinel *sentinel, const redisReply *reply, struct sneck_error *reterr) {
+	switch (reply->type) {
+	case REDIS_REPLY_NIL:
+		return unknown_service(sentinel, reterr);
+	case REDIS_REPLY_ERROR:
+		return refused(sentinel, reply->str, (size_t)reply->len, reterr);
+	case REDIS_REPLY_ARRAY:
+		return take_list(sentinel, reply, reterr);
+	default:
+		return snecki_err(reterr, SNECK_ECONN, "a sentinel sent something unexpected");
+	}
+}
+
+/* Somebody else may know better. */
+static void move_on(struct sentinel *sentinel, int64_t now_ns) {
+	hang_up(sentinel);
+	sentinel->next_attempt_ns = now_ns;
 }
 
 static int run_up(struct sentinel *sentinel, bool polled, int64_t now_ns, struct sneck_error *reterr) {
@@ -280,9 +380,13 @@ static int run_up(struct sentinel *sentinel, bool polled, int64_t now_ns, struct
 	if (sentinel->answer_ns && now_ns >= sentinel->answer_ns)
 		return snecki_err(reterr, SNECK_ECONN, "a sentinel has not answered for %u ms",
 		        (unsigned)sentinel->config.command_ms);
-	if (!sentinel->answer_ns && now_ns >= sentinel->poll_ns)
-		return ask(sentinel, true, now_ns, reterr);
-	return 0;
+	if (sentinel->answer_ns || now_ns < sentinel->poll_ns)
+		return 0;
+	if (sentinel->poll_ns && sentinel->polls >= POLLS_EACH && sentinel->config.url->seeds_n > 1) {
+		move_on(sentinel, now_ns);
+		return 0;
+	}
+	return ask(sentinel, true, now_ns, reterr);
 }
 
 /* ---- The poll loop ------------------------------------------------------------------------------*/

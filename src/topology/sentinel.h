@@ -10,6 +10,7 @@
 #define SNECK_TOPOLOGY_SENTINEL_H
 
 #include <poll.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/log.h"
@@ -37,8 +38,12 @@ void snecki_sentinel_abandon(struct sentinel *sentinel); /* in a forked child */
 /* 1: the primary; 0: the sentinels are being asked, on_change follows; negative: none of them could tell.
  * After that they are asked again by the next call. `ret` NULL: is it known? */
 int snecki_sentinel_where(struct sentinel *sentinel, struct endpoint *ret, struct sneck_error *reterr);
-/* The server that was named is not what we need: do not believe that sentinel, ask the next. */
+/* There is no connection to the server that was named any more: do not believe that sentinel, ask the next.
+ */
 void snecki_sentinel_doubt(struct sentinel *sentinel, int64_t now_ns);
+/* The server that was named could not be used. True: because it is a replica, so that sentinel is behind, and
+ * another is being asked; false: there is none left that has not been tried. */
+bool snecki_sentinel_elsewhere(struct sentinel *sentinel, const struct sneck_error *why, int64_t now_ns);
 
 int snecki_sentinel_bg_prepare(struct sentinel *sentinel, struct pollfd pfds[1], int64_t *deadline_ns);
 void snecki_sentinel_bg_run(struct sentinel *sentinel, const struct pollfd *pfds, int n, int64_t now_ns);

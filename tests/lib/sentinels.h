@@ -9,19 +9,28 @@ enum { SENTINELS_SERVERS = 3, SENTINELS_N = 3 };
 
 struct test_sentinels {
 	struct test_server servers[SENTINELS_SERVERS];
+	int ports[SENTINELS_SERVERS]; /* by which the sentinels know them */
 	struct test_server sentinels[SENTINELS_N];
-	char url[256]; /* redis+sentinel://… */
+	char url[512]; /* redis[s]+sentinel://… */
 };
 
+#define SENTINELS_SERVICE "locks"
+
 /* Start all of them, and wait until each sentinel knows the others and the replicas. A primary that is silent
- * for half a second is taken for dead. 0 or -1. `server_args` (may be NULL) goes to each server, `config`
+ * for two seconds is taken for dead. 0 or -1. `server_args` (may be NULL) goes to each server, `config`
  * (may be NULL) to each sentinel. */
 int test_sentinels_start(struct test_sentinels *all, const char *const *server_args, const char *config);
+/* The same with TLS everywhere: between them all, and for clients alone (the Unix sockets stay plain).
+ * `certs` is a directory of make-certs.sh's; the servers show the certificate `server`, the sentinels
+ * `sentinel`. */
+int test_sentinels_start_tls(
+        struct test_sentinels *all, const char *certs, const char *server, const char *sentinel);
 void test_sentinels_stop(struct test_sentinels *all);
 
 /* Wait until both replicas have everything that the primary has written. */
 void test_sentinels_settle(struct test_sentinels *all);
-/* Which server the sentinels (those that answer) take for the primary, and it agrees; -1: none right now. */
+/* Which server all sentinels (but dead ones) take for the primary, and it agrees, and no failover is under
+ * way; -1: none right now. */
 int test_sentinels_primary(struct test_sentinels *all);
 /* Wait until another server than `old` is the primary: which one. Fails the program after 30 s. */
 int test_sentinels_wait_switch(struct test_sentinels *all, int old);

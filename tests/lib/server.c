@@ -177,7 +177,7 @@ int test_server_start(struct test_server *server, const char *const *extra_args)
 	return 0;
 }
 
-static int free_port(void) {
+int test_free_port(void) {
 	struct sockaddr_in addr = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 	socklen_t len = sizeof(addr);
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -196,7 +196,7 @@ int test_server_start_tcp(struct test_server *server, const char *const *extra_a
 		return -1;
 	/* Between finding the port and the server's bind somebody else may take it: try another. */
 	for (int i = 0; i < PORT_TRIES; i++) {
-		server->port = free_port();
+		server->port = test_free_port();
 		snprintf(server->url, sizeof(server->url), "redis://127.0.0.1:%d", server->port);
 		if (server->port > 0 && spawn_and_wait(server) == 0)
 			return 0;
@@ -222,7 +222,7 @@ int test_server_start_sentinel(struct test_server *server, const char *config) {
 	if (prepare(server, NULL) < 0)
 		return -1;
 	for (int i = 0; i < PORT_TRIES; i++) {
-		server->port = free_port();
+		server->port = test_free_port();
 		if (server->port > 0 && write_config(server, config) == 0 && spawn_and_wait(server) == 0)
 			return 0;
 	}

@@ -40,9 +40,11 @@ int test_server_start(struct test_server *server, const char *const *extra_args)
 int test_server_start_tcp(struct test_server *server, const char *const *extra_args);
 
 /* A sentinel, on a free port; `config` is what its file says beside ports and directories, one directive per
- * line
- * ("sentinel monitor …"). */
+ * line ("sentinel monitor …"); what it says of ports wins. */
 int test_server_start_sentinel(struct test_server *server, const char *config);
+
+/* A port of 127.0.0.1 that nobody has at this moment; -1: none. */
+int test_free_port(void);
 
 /* Kill, reap, remove the directory. Also after kill9; a server that is zeroed is left alone. */
 void test_server_stop(struct test_server *server);
