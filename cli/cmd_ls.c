@@ -58,7 +58,9 @@ static void add_lock(struct table *table, const sneck_lock_info *info) {
 		text_add(&who, " +%zu", info->holder_n - 1);
 	add_text(table, &who);
 	int64_t age_ms = holder ? party_age_ms(info, holder) : -1;
-	table_add(table, age_ms >= 0 ? show_duration(age_ms, duration) : "-");
+	table_add(table, holder && holder->lingers ? "lingers"
+	                 : age_ms >= 0             ? show_duration(age_ms, duration)
+	                                           : "-");
 	table_add(table, holder ? show_duration(holder->lease_left_ms, duration) : "-");
 	text_add(&wait, "%zu", info->waiter_n);
 	add_text(table, &wait);
@@ -122,9 +124,10 @@ static const char *const examples[] = {
 };
 
 static const char *const notes[] = {
-	"NAME, MODE (read, write), HOLDER (user@host:pid; +N: others beside it), HELD (since when), LEASE",
-	"(until the server gives up on it unless it is heard of), WAIT (how many wait), NOTE (or the "
-	"command).",
+	"NAME, MODE (read, write), HOLDER (user@host:pid; +N: others beside it), HELD (since when; lingers: "
+	"it",
+	"is not in use, and given back when somebody asks), LEASE (until the server gives up on it unless it",
+	"is heard of), WAIT (how many wait), NOTE (or the command).",
 	"The server's keys are walked; locks that come and go meanwhile may be missing.",
 	NULL,
 };

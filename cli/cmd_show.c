@@ -60,7 +60,7 @@ static void add_row(struct table *table, const sneck_lock_info *info, size_t ind
 	char duration[32];
 
 	if (party->kind == SNECK_PARTY_HOLDER)
-		text_add(&what, "holds");
+		text_add(&what, party->lingers ? "lingers" : "holds");
 	else
 		text_add(&what, "%s %zu", party->kind == SNECK_PARTY_UPGRADER ? "upgrade" : "wait", place);
 	table_add(table, text_of(&what));

@@ -86,6 +86,8 @@ json_t *json_party(const sneck_lock_info *info, const sneck_party *party) {
 	set(json, "since", known_time(party->since_ms));
 	set(json, holds ? "held_ms" : "waiting_ms", known_number(party_age_ms(info, party)));
 	set(json, "lease_left_ms", json_integer(party->lease_left_ms));
+	if (holds)
+		set(json, "lingering", json_boolean(party->lingers));
 	set(json, "user", known_text(party->user));
 	set(json, "host", known_text(party->host));
 	set(json, "pid", party->pid > 0 ? json_integer(party->pid) : json_null());

@@ -76,8 +76,9 @@ static void add_holder(struct text *text, const sneck_lock_info *info, const sne
 	if (age_ms >= 0)
 		text_add(text, "  %-9s%s (%s)\n", "since:", show_time(holder->since_ms, time),
 		        show_duration(age_ms, duration));
-	text_add(text, "  %-9s%s left, unless it is renewed\n",
-	        "lease:", show_duration(holder->lease_left_ms, duration));
+	text_add(text, "  %-9s%s left, unless it is %s\n",
+	        "lease:", show_duration(holder->lease_left_ms, duration),
+	        holder->lingers ? "taken again; it is not in use, and being asked for" : "renewed");
 	add_line(text, "id:", holder->id);
 }
 

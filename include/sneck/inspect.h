@@ -39,6 +39,7 @@ typedef struct sneck_party {
 	char command[256];
 	char note[128];
 	int detached; /* non-zero: no program keeps this hold (sneck_detach); the texts say who left it */
+	int lingers;  /* non-zero: released, and kept for the next time unless somebody else asks for it */
 } sneck_party;
 
 typedef struct sneck_lock_info {

@@ -67,7 +67,10 @@ enum {
 	SNECK_COMMAND_DEFAULT_MS = 2000,
 	SNECK_RECONNECT_MIN_MS = 50,
 	SNECK_RECONNECT_MAX_MS = 2000,
-	SNECK_MARGIN_MIN_MS = 2 /* margin is max(this, 1 % of the lease) */
+	SNECK_MARGIN_MIN_MS = 2,  /* margin is max(this, 1 % of the lease) */
+	SNECK_HANDOVER_MAX = 16,  /* times that threads pass on a lock which another session waits for */
+	SNECK_HANDOVER_MS = 5,    /* and for how long */
+	SNECK_LINGER_LEAST_MS = 1 /* a WRITE that lingers is kept so long from its grant, even if wanted */
 };
 
 typedef enum sneck_mode {
@@ -131,9 +134,18 @@ typedef struct sneck_client_options {
 	 * to them. */
 	const char *sentinel_user;
 	const char *sentinel_password;
+	/* For acquires that say nothing of it: see sneck_acquire_options. 0: nothing lingers. SNECK_ENOTSUP
+	 * where the dialect has no way to ask for it back. */
+	int64_t linger_ms;
+	/* Threads of this client that wait for one lock pass it on without the server. While another session
+	 * waits for it they do so at most so often and for so long. 0: SNECK_HANDOVER_MAX, SNECK_HANDOVER_MS;
+	 * SNECK_HANDOVER_OFF: not at all while another session waits. */
+	uint32_t handover_max;
+	uint32_t handover_ms;
 } sneck_client_options;
 #define SNECK_CLIENT_OPTIONS_INIT \
-	{ sizeof(sneck_client_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+	{ sizeof(sneck_client_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+#define SNECK_HANDOVER_OFF UINT32_MAX
 
 enum {
 	SNECK_OPEN_CONNECT = 1u << 0,      /* connect now, and fail if that fails */
@@ -175,9 +187,16 @@ typedef struct sneck_acquire_options {
 	uint64_t tag;        /* names this call for sneck_cancel and in events; 0: none */
 	uint64_t need_token; /* non-zero: SNECK_ENOTSUP where the dialect has no fencing tokens */
 	const char *dialect; /* of this lock; NULL: the client's */
+	/* After the release the session keeps the lock on the server for so long, and whoever takes it again
+	 * in this client has it without a round trip (a WRITE under a new token). It is given back at once
+	 * when another session asks for it, when the time is over, or when the lease, which is not renewed
+	 * meanwhile, ends. 0: the client's; SNECK_LINGER_OFF: not. Fixed holds never linger. SNECK_ENOTSUP
+	 * where the dialect has no way to ask for it back. */
+	int64_t linger_ms;
 } sneck_acquire_options;
 #define SNECK_ACQUIRE_OPTIONS_INIT \
-	{ sizeof(sneck_acquire_options), 0, 0, 0, 0, 0, 0, 0, 0 }
+	{ sizeof(sneck_acquire_options), 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+#define SNECK_LINGER_OFF (-1)
 
 /* Take `name` in `mode`, waiting up to wait_ms. The owner may hold it already: re-entry costs no
  * round trip, WRITE while holding READ is an upgrade, READ while holding WRITE is granted.
@@ -347,6 +366,8 @@ typedef struct sneck_counters {
 	uint64_t disconnects;
 	uint64_t holds;   /* now */
 	uint64_t waiters; /* now */
+	uint64_t retakes; /* local acquires of what lingered */
+	uint64_t recalls; /* lingered, and was given back because another session asked for it */
 } sneck_counters;
 
 /* Fills the fields that `ret_stats->size` covers. */

@@ -67,6 +67,26 @@ int snecki_check_detached(const struct dialect *dialect, const char *id, sneck_e
 	return 0;
 }
 
+/* What the option asks for, or the client's. */
+static int check_linger(const sneck_client *client, const struct dialect *dialect,
+        sneck_acquire_options *loaded, sneck_error *reterr) {
+	if (loaded->linger_ms < SNECK_LINGER_OFF || loaded->linger_ms > SNECK_LEASE_MAX_MS)
+		return snecki_err(reterr, SNECK_EINVAL,
+		        "linger_ms is %lld; use a time of up to %d ms (7 days), 0, or SNECK_LINGER_OFF",
+		        (long long)loaded->linger_ms, SNECK_LEASE_MAX_MS);
+	if (loaded->linger_ms == 0)
+		loaded->linger_ms = client->linger_ms;
+	if (loaded->linger_ms == SNECK_LINGER_OFF)
+		loaded->linger_ms = 0;
+	if (loaded->linger_ms > 0 && dialect->traits.polls)
+		return snecki_err(reterr, SNECK_ENOTSUP,
+		        "%s locks cannot linger: nobody could ask for them back; use native, or set "
+		        "linger_ms "
+		        "to SNECK_LINGER_OFF",
+		        dialect->name);
+	return 0;
+}
+
 int snecki_load_acquire(const sneck_client *client, const sneck_acquire_options *options,
         struct acquire_args *ret, sneck_error *reterr) {
 	sneck_acquire_options *loaded = &ret->options;
@@ -87,6 +107,8 @@ int snecki_load_acquire(const sneck_client *client, const sneck_acquire_options 
 		        "%s locks have no fencing tokens; use native or redisson:fenced, or ask for none",
 		        ret->dialect->name);
 	int r = snecki_check_lease(loaded->lease_ms, loaded->fixed != 0, reterr);
+	if (r == 0)
+		r = check_linger(client, ret->dialect, loaded, reterr);
 	if (r < 0)
 		return r;
 	if (loaded->wait_ms < SNECK_WAIT_FOREVER)

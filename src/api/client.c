@@ -90,6 +90,8 @@ int sneck_stats(sneck_client *client, sneck_counters *ret_stats) {
 		.disconnects = conn.disconnects,
 		.holds = core.holds,
 		.waiters = core.waiters,
+		.retakes = core.retakes,
+		.recalls = core.recalls,
 	};
 	memcpy(ret_stats, &stats, size);
 	return 0;

@@ -99,6 +99,9 @@ static int set_dialect(sneck_client *client, const sneck_client_options *options
 	client->dialect = snecki_dialect_find(by_url ? by_url : by_option, reterr);
 	if (!client->dialect)
 		return SNECK_EINVAL;
+	if (options->linger_ms && client->dialect->traits.polls)
+		return snecki_err(reterr, SNECK_ENOTSUP,
+		        "%s locks cannot linger: nobody could ask for them back", client->dialect->name);
 	const char *prefix = client->url.prefix ? client->url.prefix : options->prefix;
 	if (prefix && client->dialect == &snecki_native)
 		return snecki_err(reterr, SNECK_EINVAL,
@@ -127,6 +130,9 @@ static int check_options(const sneck_client_options *options, sneck_error *reter
 	        (options->lease_ms < SNECK_LEASE_MIN_MS || options->lease_ms > SNECK_LEASE_MAX_MS))
 		return snecki_err(reterr, SNECK_EINVAL, "a lease lasts %d ms to %d ms (7 days)",
 		        SNECK_LEASE_MIN_MS, SNECK_LEASE_MAX_MS);
+	if (options->linger_ms < 0 || options->linger_ms > SNECK_LEASE_MAX_MS)
+		return snecki_err(
+		        reterr, SNECK_EINVAL, "linger_ms is 0 to %d ms (7 days)", SNECK_LEASE_MAX_MS);
 	if (!name_space)
 		return 0;
 	if (!name_space[0] || strlen(name_space) > SNECK_NAMESPACE_MAX)
@@ -178,6 +184,11 @@ static void set_options(sneck_client *client, const sneck_client_options *option
 	client->policy = or_default(options->policy, SNECK_POLICY_FAIR);
 	client->flags = options->flags;
 	client->lease_ms = options->lease_ms ? options->lease_ms : SNECK_LEASE_DEFAULT_MS;
+	client->linger_ms = options->linger_ms;
+	client->handover_max = options->handover_max == SNECK_HANDOVER_OFF
+	                               ? 0
+	                               : or_default(options->handover_max, SNECK_HANDOVER_MAX);
+	client->handover_ms = or_default(options->handover_ms, SNECK_HANDOVER_MS);
 	client->session = (struct dialect_session){
 		.name_space = client->name_space,
 		.id = client->session_id,
@@ -220,6 +231,8 @@ static int make_core(sneck_client *client) {
 		.session = client->session_id,
 		.wait_lease_ms = SNECK_WAITER_LEASE_MS,
 		.beat_ms = SNECK_WAITER_BEAT_MS,
+		.handover_max = client->handover_max,
+		.handover_ns = client->handover_ms * NS_PER_MS,
 		.verify_grants = (client->flags & SNECK_OPEN_VERIFY_GRANTS) != 0,
 		.layout = &client->dialect->traits,
 		.seed = snecki_random_u64(),

@@ -106,7 +106,10 @@ struct sneck_client {
 	const struct dialect *dialect;
 	struct log log;
 	uint32_t connect_ms, command_ms, policy, flags;
-	int64_t lease_ms;         /* for acquires that name none */
+	int64_t lease_ms;  /* for acquires that name none, as is … */
+	int64_t linger_ms; /* … this */
+	unsigned handover_max;
+	int64_t handover_ms;
 	unsigned char *fork_page; /* zero in a forked child */
 
 	pthread_mutex_t mutex;

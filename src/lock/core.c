@@ -389,7 +389,9 @@ static void retry_now(struct lock_core *core, struct lock_grant *grant, int64_t 
 	(void)core;
 	if (grant->retry_at_ns != NS_NEVER)
 		grant->retry_at_ns = now_ns;
-	if (grant->state == GRANT_HELD)
+	if (grant->lingers)
+		grant->linger_until_ns = now_ns;
+	else if (grant->state == GRANT_HELD)
 		grant->renew_at_ns = now_ns; /* the server may have lost it while we were apart */
 	if (grant->last_code && (grant->state == GRANT_QUEUED || grant->conv == CONV_UP_QUEUED))
 		grant->beat_at_ns = now_ns;
@@ -404,6 +406,8 @@ static void look_again(struct lock_core *core, struct lock_grant *grant, int64_t
 	(void)core;
 	if (grant->state == GRANT_QUEUED || grant->conv == CONV_UP_QUEUED)
 		grant->beat_at_ns = now_ns;
+	else if (grant->lingers && !grant->marking)
+		grant->mark_at_ns = now_ns; /* the answer says whether it is wanted */
 }
 
 void snecki_core_subscribed(struct lock_core *core, int64_t now_ns) {

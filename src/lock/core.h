@@ -44,6 +44,7 @@ struct lock_hold {
 	struct lock_grant *grant; /* NULL once lost */
 	uint64_t owner;
 	int64_t lease_ms;
+	int64_t linger_ms;      /* for how long the session keeps it afterwards; 0: not */
 	int64_t fixed_until_ns; /* a fixed hold's own end; NS_NEVER when renewed */
 	uint64_t token;
 	char mode; /* 'R' or 'W' */
@@ -71,6 +72,8 @@ struct lock_wish {
 	uint64_t owner;
 	uint64_t tag;
 	int64_t lease_ms;
+	int64_t linger_ms; /* ACQUIRE, not fixed: keep it for so long after the release, unless it is wanted
+	                    */
 	int64_t deadline_ns;
 	const struct lock_traits *layout; /* ACQUIRE, ADOPT: of the lock; NULL: the core's default */
 	char id[LOCK_ID_MAX]; /* ADOPT: of what. DETACH: the result; the caller's dialect fills the old id in
@@ -132,6 +135,9 @@ struct lock_core_config {
 	const char *session; /* shown as the holder when this session stands in its own way; borrowed */
 	int64_t wait_lease_ms;
 	int64_t beat_ms;
+	/* How often, and for how long, a lock that another session waits for is passed on in this one. */
+	unsigned handover_max;
+	int64_t handover_ns;
 	bool verify_grants;
 	/* What the layouts can do, LOCK_LAYOUTS_MAX at most. Locks of two layouts are two locks, whatever
 	 * their names. A wish that names none means `layout`. */
@@ -142,6 +148,8 @@ struct lock_core_config {
 struct lock_core_counters {
 	uint64_t acquires, local_acquires, handovers, releases, refusals, renewals, renewal_failures;
 	uint64_t beats, grants_by_message, grants_by_beat, losses, resends;
+	uint64_t retakes; /* of what lingered */
+	uint64_t recalls; /* lingered, and was given back because another session wanted it */
 	uint64_t holds, waiters;
 };
 

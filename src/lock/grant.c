@@ -30,6 +30,7 @@ static struct lock_grant *new_grant(
 	grant->by_conv.conv = true;
 	grant->retry_at_ns = NS_NEVER;
 	grant->leave_until_ns = NS_NEVER;
+	grant->mark_at_ns = NS_NEVER;
 	snecki_list_init(&grant->calls);
 	snecki_list_init(&grant->holds);
 	snecki_list_init(&grant->in_line);
@@ -398,6 +399,7 @@ void snecki_grant_leave(
 	snecki_grant_listen(core, grant, false);
 	grant->leave_op = grant->state == GRANT_HELD ? OP_RELEASE : OP_CANCEL;
 	grant->renew_first = false;
+	grant->lingers = false;
 	snecki_grant_leave_longer(core, grant, now_ns);
 	grant->retry_at_ns = NS_NEVER;
 	grant->state = GRANT_LEAVING;

@@ -93,12 +93,13 @@ void snecki_lease_suspect(struct lock_core *core, struct lock_grant *grant, bool
 }
 
 void snecki_lease_wanted(struct lock_core *core, struct lock_grant *grant, bool wanted, int64_t now_ns) {
-	(void)core;
 	if (wanted && !grant->wanted) {
 		grant->wanted_ns = now_ns;
 		grant->handovers = 0;
 	}
 	grant->wanted = wanted;
+	if (grant->lingers)
+		snecki_lease_arm(core, grant);
 }
 
 /* ---- Confirmation -------------------------------------------------------------------------------*/
@@ -154,8 +155,8 @@ static int64_t spread_ns(struct lock_core *core, int64_t interval) {
 void snecki_lease_held(struct lock_core *core, struct lock_grant *grant, int64_t now_ns) {
 	int64_t interval = interval_ns(grant);
 
-	(void)now_ns;
 	snecki_grant_listen(core, grant, false);
+	grant->granted_ns = now_ns;
 	grant->state = GRANT_HELD;
 	grant->fresh = true;
 	grant->suspect = false;
@@ -194,6 +195,10 @@ static int64_t held_due(const struct lock_core *core, const struct lock_grant *g
 	}
 	if (beats(grant) && !grant->beating)
 		due = earliest(due, grant->beat_at_ns);
+	if (grant->lingers && !grant->renew_first)
+		due = earliest(due, snecki_linger_ends(core, grant));
+	if (!grant->marking)
+		due = earliest(due, grant->mark_at_ns);
 	return earliest(due, grant->retry_at_ns);
 }
 
@@ -290,6 +295,7 @@ static void expire_fixed(struct lock_core *core, struct lock_grant *grant, int64
 	LIST_EACH (h, &grant->holds) {
 		struct lock_hold *hold = LIST_ITEM(h, struct lock_hold, in_grant);
 		if (hold->fixed_until_ns <= now_ns) {
+			grant->linger_ms = 0;
 			snecki_hold_abandon(core, hold, SNECK_ELOST, now_ns);
 			lose_hold(core, hold, HOLD_LOST);
 			any = true;
@@ -312,6 +318,8 @@ static void held_timer(struct lock_core *core, struct lock_grant *grant, int64_t
 	}
 	if (beats(grant) && !grant->beating && now_ns >= grant->beat_at_ns)
 		snecki_grant_beat(core, grant, now_ns);
+	if (!grant->marking && now_ns >= grant->mark_at_ns)
+		snecki_linger_mark(core, grant, now_ns);
 	if (now_ns >= grant->retry_at_ns) {
 		grant->retry_at_ns = NS_NEVER;
 		snecki_conv_resend(core, grant, now_ns);

@@ -63,6 +63,8 @@ static void on_conv_note(
 static void on_broken_note(struct lock_core *core, struct lock_grant *grant, bool conv, int64_t now_ns) {
 	if (grant->state == GRANT_QUEUED || (conv && grant->conv == CONV_UP_QUEUED)) {
 		snecki_grant_beat(core, grant, now_ns);
+	} else if (grant->lingers) {
+		grant->linger_until_ns = now_ns; /* nobody is there to be told */
 	} else if (grant->state == GRANT_HELD && !conv) {
 		grant->renew_at_ns = now_ns;
 		if (!snecki_grant_renewed(grant))

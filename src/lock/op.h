@@ -19,6 +19,7 @@ enum lock_op_kind {
 	OP_CANCEL,    /* leave the queue; give back what was granted meanwhile */
 	OP_ADVANCE,   /* nothing of ours: let the queue move on (after a reply said `more`) */
 	OP_RENAME,    /* adopt: hold `foreign_id` becomes our attempt `attempt`; also detach */
+	OP_LINGER,    /* say, for people, whether a held attempt is in use; changes no deadline */
 	OP_KINDS
 };
 
@@ -52,6 +53,7 @@ struct lock_op {
 	bool queue;         /* OP_ACQUIRE, OP_UPGRADE: join the queue when it cannot be had now */
 	bool prefer;        /* OP_ACQUIRE: join the preferred class */
 	bool keep_old;      /* OP_RENAME: split (READ): the old attempt stays beside the new one */
+	bool lingers;       /* OP_LINGER: nobody uses it */
 	bool shrink_expiry; /* OP_RELEASE: the lease was long; an idle key need not outlive `keep`.
 	                     * OP_RENAME: the lease becomes `lease_ms` even if that is sooner (detach) */
 	uint64_t attempt;
@@ -73,7 +75,7 @@ struct lock_op {
 };
 
 enum lock_status {
-	LOCK_GRANTED,  /* ACQUIRE, BEAT, UPGRADE, DOWNGRADE, RENEW, RENAME: held, until deadline_ms */
+	LOCK_GRANTED,  /* ACQUIRE, BEAT, UPGRADE, DOWNGRADE, RENEW, RENAME, LINGER: held, until deadline_ms */
 	LOCK_WAITING,  /* in the queue */
 	LOCK_BUSY,     /* cannot be had now, and not queued */
 	LOCK_DEADLOCK, /* UPGRADE: another upgrader waits already */

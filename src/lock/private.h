@@ -7,8 +7,8 @@
 #include "lock/core.h"
 
 enum {
-	HANDOVER_MAX = 16,     /* times a wanted lock is passed on within the session */
-	HANDOVER_NS = 5000000, /* and for how long */
+	LINGER_LEAST_NS = 1000000, /* a wanted writer's grant lingers until this long after it was granted */
+	LINGER_MARK_NS = 50000000, /* the server is told that a grant lingers once it has for so long */
 	RENEW_INFLIGHT_MAX = 256,
 	RETRY_NS = 100000000,       /* "not now" from the server: ask again after this */
 	LINK_RETRY_NS = 1000000000, /* no link: its return is an event, so this hardly matters */
@@ -74,6 +74,9 @@ struct lock_grant {
 	bool may_be_late;        /* a request of it went unanswered, and may still run */
 	bool beside;             /* another grant of this session may hold beside it, and move the token */
 	bool prefer;
+	bool lingers;                     /* nobody here holds it; kept for the next: see linger.c */
+	bool marked;                      /* the server was told that it lingers */
+	bool marking;                     /* it is being told that it does, or that it does not any more */
 	bool listening;                   /* hooks->listen was told */
 	unsigned polls;                   /* questions asked again since it waits */
 	uint32_t told_reads, told_writes; /* traits.counts: what the server was told last */
@@ -94,6 +97,10 @@ struct lock_grant {
 	int64_t retry_at_ns;
 	int64_t leave_until_ns;
 	int64_t wanted_ns;
+	int64_t granted_ns;      /* since when it is held */
+	int64_t linger_ms;       /* as the hold wished that went last */
+	int64_t linger_until_ns; /* `lingers`: unless it is wanted */
+	int64_t mark_at_ns;
 	unsigned handovers;       /* since it was wanted */
 	struct lock_wish *wish;   /* the private ask, or adopt, or the unfinished conversion */
 	struct lock_wish *ticket; /* the release that waits for the server's word */
@@ -195,6 +202,9 @@ size_t snecki_grant_own_list(struct lock_grant *asking, uint64_t owner, uint64_t
 void snecki_grant_leave_longer(struct lock_core *core, struct lock_grant *grant, int64_t now_ns);
 void snecki_note_holder(struct lock_entry *entry, const struct lock_outcome *outcome); /* reply.c */
 void snecki_grant_tell_siblings(struct lock_grant *grant, uint64_t token);             /* reply.c */
+/* Is the answer's token the one that the grant must have? Else the hold is another's. In reply.c. */
+bool snecki_token_fits(
+        struct lock_grant *grant, const struct lock_call *call, const struct lock_outcome *outcome);
 
 /* lease.c: how long, and what becomes of the holds */
 void snecki_lease_confirm(struct lock_core *core, struct lock_grant *grant,
@@ -259,6 +269,18 @@ static inline bool snecki_grant_named(const struct lock_grant *grant) {
 bool snecki_entry_writes(const struct lock_entry *entry); /* some grant of it does */
 bool snecki_grant_writes(const struct lock_grant *grant);
 void snecki_conv_upgrade(struct lock_core *core, struct lock_wish *wish, int64_t now_ns);
+
+/* linger.c */
+/* Nobody holds it any more. True: it lingers from now on; false: give it back. */
+bool snecki_linger_begin(struct lock_core *core, struct lock_grant *grant, int64_t now_ns);
+int64_t snecki_linger_ends(const struct lock_core *core, const struct lock_grant *grant);  /* 0: at once */
+void snecki_linger_over(struct lock_core *core, struct lock_grant *grant, int64_t now_ns); /* give it back */
+void snecki_linger_retaken(struct lock_core *core, struct lock_grant *grant, int64_t now_ns);
+void snecki_linger_make_way(struct lock_core *core, struct lock_entry *entry, char mode, int64_t now_ns);
+void snecki_linger_renewed(struct lock_grant *grant, int64_t now_ns);
+void snecki_linger_mark(struct lock_core *core, struct lock_grant *grant, int64_t now_ns);
+void snecki_linger_marked(struct lock_core *core, struct lock_grant *grant, const struct lock_call *call,
+        const struct lock_outcome *outcome, int64_t now_ns);
 
 /* detach.c */
 void snecki_detach_reply(struct lock_core *core, struct lock_grant *grant, const struct lock_call *call,

@@ -27,6 +27,7 @@ void snecki_hold_attach(struct lock_core *core, struct lock_grant *grant, struct
 	hold->owner = wish->owner;
 	hold->mode = wish->mode;
 	hold->lease_ms = wish->lease_ms;
+	hold->linger_ms = wish->fixed ? 0 : wish->linger_ms;
 	hold->token = token;
 	hold->state = grant->suspect ? HOLD_SUSPECT : HOLD_HELD;
 	hold->fixed_until_ns = NS_NEVER;
@@ -41,6 +42,9 @@ void snecki_hold_attach(struct lock_core *core, struct lock_grant *grant, struct
 	} else if (first) {
 		grant->lease_ms = wish->lease_ms; /* passed on: the lease of who held it before is over */
 	}
+	if (grant->lingers)
+		snecki_linger_retaken(core, grant, now_ns);
+	core->shares = core->shares || hold->linger_ms > 0; /* it must hear when another session wants it */
 	snecki_list_append(&grant->holds, &hold->in_grant);
 	core->holds_n++;
 	grant->renew_tried = false;
@@ -129,10 +133,13 @@ static void renew_before_use(
 	snecki_lease_arm(core, grant);
 }
 
-static bool may_hand_over(const struct lock_grant *grant, int64_t now_ns) {
+static bool may_hand_over(const struct lock_core *core, const struct lock_grant *grant, int64_t now_ns) {
+	if (grant->lingers)
+		return now_ns < snecki_linger_ends(core, grant);
 	if (!grant->wanted)
 		return true;
-	return grant->handovers < HANDOVER_MAX && now_ns - grant->wanted_ns < HANDOVER_NS;
+	return grant->handovers < core->config.handover_max &&
+	       now_ns - grant->wanted_ns < core->config.handover_ns;
 }
 
 static void serve(struct lock_core *core, struct lock_grant *grant, struct lock_wish *wish, uint64_t token,
@@ -149,14 +156,15 @@ static bool serve_writer(
 		serve(core, grant, wish, grant->token, now_ns);
 		return true;
 	}
-	if (!may_hand_over(grant, now_ns) || grant->beside || snecki_layout_of(grant)->server_tokens)
+	if (!may_hand_over(core, grant, now_ns) || grant->beside || snecki_layout_of(grant)->server_tokens)
 		return false;
 	if (grant->suspect || !long_enough(grant, wish, now_ns) || !token_in_reach(grant)) {
 		renew_before_use(core, grant, wish, now_ns);
 		return false;
 	}
 	grant->handovers++;
-	core->counters.handovers++;
+	if (!grant->lingers)
+		core->counters.handovers++;
 	core->shares = true;
 	core->counters.local_acquires++;
 	if (!snecki_layout_of(grant)->no_tokens)
@@ -170,7 +178,8 @@ static bool serve_reader(
 	if (grant->mode != 'R')
 		return false;
 	if (!grant->fresh) {
-		if (grant->wanted || grant->beside)
+		if (grant->wanted || grant->beside ||
+		        (grant->lingers && now_ns >= snecki_linger_ends(core, grant)))
 			return false; /* the door is closed: another session, or an owner here, is to write */
 		if (grant->suspect || !long_enough(grant, wish, now_ns)) {
 			renew_before_use(core, grant, wish, now_ns);
@@ -215,7 +224,9 @@ static void ask_for_head(struct lock_core *core, struct lock_entry *entry, struc
 	entry->pending = grant;
 }
 
-static void ask_private(struct lock_core *core, struct lock_entry *entry, struct lock_wish *wish) {
+static void ask_private(
+        struct lock_core *core, struct lock_entry *entry, struct lock_wish *wish, int64_t now_ns) {
+	snecki_linger_make_way(core, entry, wish->mode, now_ns);
 	struct lock_grant *grant = snecki_grant_new(core, entry, wish->mode, wish->lease_ms);
 
 	if (!grant) {
@@ -258,8 +269,12 @@ static void release_idle(struct lock_core *core, struct lock_entry *entry, int64
 		grant->fresh = false;
 		if (snecki_list_empty(&entry->queue))
 			grant->renew_first = false; /* nobody is left to keep it for */
-		if (snecki_grant_empty(grant) && grant->conv == CONV_NONE && !grant->renew_first)
+		if (!snecki_grant_empty(grant) || grant->conv != CONV_NONE || grant->renew_first)
+			continue;
+		if (!grant->lingers)
 			snecki_grant_leave(core, grant, NULL, now_ns);
+		else if (!snecki_list_empty(&entry->queue) || now_ns >= snecki_linger_ends(core, grant))
+			snecki_linger_over(core, grant, now_ns);
 	}
 }
 
@@ -303,7 +318,8 @@ static bool reenter(
 	int64_t until = now_ns + (wish->lease_ms - snecki_margin_ms(wish->lease_ms)) * NS_PER_MS;
 	bool outlives = wish->fixed && until > held->grant->valid_until_ns;
 	if (outlives && !entry->realm->layout->polls) { /* else the watchdog sees it to its end */
-		ask_private(core, entry, wish); /* it may outlive what is held: an attempt of its own */
+		/* It may outlive what is held: an attempt of its own. */
+		ask_private(core, entry, wish, now_ns);
 		return true;
 	}
 	core->counters.local_acquires++;
@@ -356,7 +372,7 @@ static void begin_acquire(
 	if (reenter(core, entry, wish, now_ns) || starts_upgrade(core, entry, wish, now_ns))
 		return; /* settled, or under way */
 	if (wish->fixed)
-		ask_private(core, entry, wish);
+		ask_private(core, entry, wish, now_ns);
 	else if (!refused_at_once(core, entry, wish))
 		enqueue(entry, wish);
 }
@@ -402,7 +418,7 @@ void snecki_core_adopt(
 	} else {
 		wish->mode = wish->id[0];
 		wish->nowait = true;
-		ask_private(core, entry, wish);
+		ask_private(core, entry, wish, now_ns);
 	}
 	if (entry)
 		snecki_entry_settle(entry);
@@ -515,7 +531,10 @@ void snecki_grant_settle(
 			return;
 		}
 	}
-	snecki_grant_leave(core, grant, ticket, now_ns);
+	if (!snecki_linger_begin(core, grant, now_ns))
+		snecki_grant_leave(core, grant, ticket, now_ns);
+	else if (ticket)
+		snecki_wish_finish(core, ticket, 0, NULL);
 }
 
 void snecki_core_release(struct lock_core *core, struct lock_wish *wish, int64_t now_ns) {
@@ -526,6 +545,7 @@ void snecki_core_release(struct lock_core *core, struct lock_wish *wish, int64_t
 	if (!snecki_wish_begin_about(core, wish))
 		return;
 	snecki_hold_abandon(core, hold, SNECK_ECANCELED, now_ns);
+	grant->linger_ms = hold->fixed_until_ns == NS_NEVER ? hold->linger_ms : 0;
 	snecki_hold_detach(core, hold);
 	snecki_grant_settle(core, grant, wish, now_ns);
 	snecki_pump(core, entry, now_ns);

@@ -246,7 +246,7 @@ void snecki_grant_tell_siblings(struct lock_grant *grant, uint64_t token) {
 	}
 }
 
-static bool token_fits(
+bool snecki_token_fits(
         struct lock_grant *grant, const struct lock_call *call, const struct lock_outcome *outcome) {
 	uint64_t expected =
 	        grant->server_token > call->op.last_token ? grant->server_token : call->op.last_token;
@@ -267,7 +267,7 @@ static void on_claim(struct lock_core *core, struct lock_grant *grant, const str
         const struct lock_outcome *outcome, int64_t sent_ns, int64_t now_ns) {
 	switch (outcome->status) {
 	case LOCK_GRANTED:
-		if (!token_fits(grant, call, outcome)) {
+		if (!snecki_token_fits(grant, call, outcome)) {
 			if (!snecki_grant_named(grant))
 				break; /* the number is that of its conversion */
 			snecki_lease_lose(core, grant, HOLD_LOST, now_ns);
@@ -373,6 +373,7 @@ static void renew_confirmed(struct lock_core *core, struct lock_grant *grant, co
 	grant->renew_tried = grant->renew_first;
 	grant->renew_first = false;
 	grant->renew_refused = false;
+	snecki_linger_renewed(grant, now_ns);
 	if (!ticket)
 		return;
 	struct lock_hold *hold = ticket->hold;
@@ -396,7 +397,7 @@ static void on_renew(struct lock_core *core, struct lock_grant *grant, struct lo
 		return;
 	}
 	bool ours = call->op.attempt == grant->attempt; /* not a name that it had before */
-	if (outcome->status == LOCK_GRANTED && ours && token_fits(grant, call, outcome)) {
+	if (outcome->status == LOCK_GRANTED && ours && snecki_token_fits(grant, call, outcome)) {
 		renew_confirmed(core, grant, call, outcome, sent_ns, now_ns);
 	} else if (outcome->status == LOCK_UNKNOWN || outcome->status == LOCK_FAILED) {
 		int64_t again = grant->lease_ms * NS_PER_MS / 10;
@@ -483,6 +484,9 @@ static void dispatch(struct lock_core *core, struct lock_grant *grant, struct lo
 		return;
 	case OP_RENEW:
 		on_renew(core, grant, call, outcome, detail, sent_ns, now_ns);
+		return;
+	case OP_LINGER:
+		snecki_linger_marked(core, grant, call, outcome, now_ns);
 		return;
 	case OP_RELEASE:
 		on_leave(core, grant, call, outcome, detail, now_ns);

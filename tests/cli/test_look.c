@@ -270,6 +270,40 @@ static pid_t start_circle(int *ret_end_fd) {
 	return pid;
 }
 
+static bool is_lingering(const char *name) {
+	json_t *json = look_json(&server, 0, CLI_ARGS("show", "--json", name));
+	bool lingering = json_is_true(look_at(json, "lock.holders.0.lingering"));
+
+	json_decref(json);
+	return lingering;
+}
+
+static void test_what_lingers_is_shown_so(void **state) {
+	sneck_client_options options = SNECK_CLIENT_OPTIONS_INIT;
+	sneck_client *client = NULL;
+	sneck_hold *hold = NULL;
+	struct cli cli;
+
+	(void)state;
+	options.linger_ms = 60000;
+	assert_int_equal(sneck_open(server.url, &options, &client, NULL), 0);
+	assert_int_equal(sneck_acquire(client, "idle", SNECK_WRITE, NULL, &hold, NULL), 0);
+	assert_false(is_lingering("idle"));
+	assert_int_equal(cli_run(&cli, &server, CLI_ARGS("show", "idle")), 0);
+	has(cli_out(&cli), "holds");
+	assert_int_equal(sneck_release(hold), 0);
+	assert_true(WAIT_UNTIL(is_lingering("idle"), 10000));
+	assert_int_equal(cli_run(&cli, &server, CLI_ARGS("show", "idle")), 0);
+	has(cli_out(&cli), "lingers");
+	has_not(cli_out(&cli), "holds");
+	assert_int_equal(cli_run(&cli, &server, CLI_ARGS("ls", "idle")), 0);
+	has(cli_out(&cli), "lingers");
+	json_t *json = look_json(&server, 0, CLI_ARGS("ls", "--json", "idle"));
+	assert_true(json_is_true(look_at(json, "locks.0.holders.0.lingering")));
+	json_decref(json);
+	sneck_close(client);
+}
+
 static void test_show_finds_circles(void **state) {
 	struct cli show;
 	int end_fd, status;
@@ -543,6 +577,7 @@ int main(void) {
 		cmocka_unit_test(test_color_is_for_those_who_want_it),
 		cmocka_unit_test(test_show_has_the_queue_in_order),
 		cmocka_unit_test(test_show_of_an_unknown_name_is_free),
+		cmocka_unit_test(test_what_lingers_is_shown_so),
 		cmocka_unit_test(test_show_finds_circles),
 		cmocka_unit_test(test_try_tells_free_from_held),
 		cmocka_unit_test(test_wait_ends_when_it_is_free),

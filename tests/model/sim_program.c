@@ -47,6 +47,7 @@ static struct wish *new_wish(struct session *session, enum wish_kind kind, struc
 	wish->wish.owner = handle->lock.owner;
 	wish->wish.tag = 0;
 	wish->wish.lease_ms = handle->lock.lease_ms;
+	wish->wish.linger_ms = 0;
 	wish->wish.hold = &handle->lock;
 	wish->wish.done = false;
 	wish->session = session;
@@ -235,6 +236,11 @@ static int64_t some_lease(struct world *world) {
 	return leases[world_below(world, 4)];
 }
 
+static int64_t some_linger(struct world *world) {
+	static const int64_t lingers[] = { 1, 60, 700, 60000 };
+	return world_chance(world, world->lingers) ? lingers[world_below(world, 4)] : 0;
+}
+
 static void fill_acquire(struct session *session, struct wish *wish, uint64_t owner) {
 	struct world *world = session->world;
 	struct lock_wish *lock = &wish->wish;
@@ -248,8 +254,22 @@ static void fill_acquire(struct session *session, struct wish *wish, uint64_t ow
 	lock->owner = owner;
 	lock->tag = owner;
 	lock->lease_ms = some_lease(world);
+	lock->linger_ms = some_linger(world);
 	wish->handle->lock.owner = owner;
 	wish->handle->lock.lease_ms = lock->lease_ms;
+}
+
+static void acquire(struct session *session, struct wish *wish, int lock) {
+	const struct lock_wish *what = &wish->wish;
+
+	world_trace(session->world,
+	        "s%d owner %" PRIu64 ": acquire %c of %s%s%s%s lease %" PRId64 " linger %" PRId64,
+	        session->id, what->owner, what->mode, lock_names[lock], what->fixed ? " fixed" : "",
+	        what->nowait ? " nowait" : "", what->prefer ? " prefer" : "", what->lease_ms,
+	        what->linger_ms);
+	begin(session);
+	snecki_core_acquire(session->core, lock_names[lock], 1, &wish->wish, session->world->now_ns);
+	end(session);
 }
 
 static void do_acquire(struct session *session) {
@@ -263,12 +283,7 @@ static void do_acquire(struct session *session) {
 		return;
 	struct wish *wish = new_wish(session, WISH_ACQUIRE, new_handle(session, lock));
 	fill_acquire(session, wish, owner);
-	world_trace(world, "s%d owner %" PRIu64 ": acquire %c of %s%s%s%s lease %" PRId64, session->id, owner,
-	        wish->wish.mode, lock_names[lock], wish->wish.fixed ? " fixed" : "",
-	        wish->wish.nowait ? " nowait" : "", wish->wish.prefer ? " prefer" : "", wish->wish.lease_ms);
-	begin(session);
-	snecki_core_acquire(session->core, lock_names[lock], 1, &wish->wish, world->now_ns);
-	end(session);
+	acquire(session, wish, lock);
 }
 
 static void do_adopt(struct session *session) {
@@ -313,11 +328,32 @@ void program_release(struct session *session, struct handle *handle) {
 	world_settle(session->world);
 }
 
+/* Programs that let things linger take them again, mostly in the same way. */
+static void take_again(struct session *session, int lock, char mode) {
+	struct world *world = session->world;
+	uint64_t owner = 1 + (uint64_t)world_below(world, WORLD_OWNERS);
+
+	if (session->handles_n >= 8 || owner_gone(session, owner) || owner_waits(session, owner))
+		return;
+	struct wish *wish = new_wish(session, WISH_ACQUIRE, new_handle(session, lock));
+	fill_acquire(session, wish, owner);
+	if (world_chance(world, 800)) {
+		wish->wish.mode = mode;
+		wish->wish.fixed = wish->wish.prefer = false;
+	}
+	acquire(session, wish, lock);
+}
+
 static void do_release(struct session *session) {
 	struct handle *handle = choose_handle(session, 0);
 
-	if (handle)
-		program_release(session, handle);
+	if (!handle)
+		return;
+	int lock = handle->lock_index;
+	char mode = handle->lock.mode;
+	program_release(session, handle);
+	if (world_chance(session->world, session->world->lingers))
+		take_again(session, lock, mode);
 }
 
 static void do_convert(struct session *session) {

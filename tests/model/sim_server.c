@@ -79,7 +79,7 @@ static void remove_holder(struct sim_lock *lock, size_t at, int64_t us) {
 
 static void add_holder(struct sim_lock *lock, int session, uint64_t attempt, char mode, int64_t deadline_ms) {
 	assert(lock->holders_n < SIM_HOLDERS);
-	lock->holders[lock->holders_n++] = (struct sim_holder){ session, attempt, mode, deadline_ms };
+	lock->holders[lock->holders_n++] = (struct sim_holder){ session, attempt, mode, false, deadline_ms };
 }
 
 static void add_note(struct sim_notes *notes, int to, const struct lock_note *note) {
@@ -404,9 +404,19 @@ static void run_renew(struct run *run) {
 		return;
 	}
 	raise_token(run);
-	holder->deadline_ms = later(holder->deadline_ms, run->now + run->op->lease_ms);
+	if (run->op->kind == OP_RENEW)
+		holder->deadline_ms = later(holder->deadline_ms, run->now + run->op->lease_ms);
+	holder->lingers = false;
 	run->out->wanted = run->lock->waiters_n > 0 && run->lock->waiters[0].session != run->session;
 	answer(run, LOCK_GRANTED, holder->deadline_ms);
+}
+
+static void run_linger(struct run *run) {
+	int at = find_holder(run->lock, run->session, run->op->attempt);
+
+	run_renew(run); /* which lengthens nothing */
+	if (run->out->status == LOCK_GRANTED)
+		run->lock->holders[at].lingers = run->op->lingers;
 }
 
 static bool is_buried(const struct run *run) {
@@ -557,6 +567,7 @@ void sim_server_run(struct sim_lock *lock, int session, const struct lock_op *op
 		[OP_DOWNGRADE] = run_downgrade,
 		[OP_CANCEL] = run_cancel,
 		[OP_RENAME] = run_rename,
+		[OP_LINGER] = run_linger,
 	};
 
 	memset(ret, 0, sizeof *ret);

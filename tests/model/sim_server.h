@@ -19,6 +19,7 @@ struct sim_holder {
 	int session;
 	uint64_t attempt;
 	char mode;
+	bool lingers; /* as the session says */
 	int64_t deadline_ms;
 };
 

@@ -19,7 +19,7 @@
 #include "lock/private.h"
 
 static const char *const op_names[OP_KINDS] = { "acquire", "beat", "release", "renew", "upgrade", "downgrade",
-	"cancel", "advance", "rename" };
+	"cancel", "advance", "rename", "linger" };
 static const char *const status_names[] = { "granted", "waiting", "busy", "deadlock", "gone", "broken",
 	"buried", "done", "failed", "unknown" };
 
@@ -181,6 +181,8 @@ void session_start(struct world *world, struct session *session) {
 		.session = "me",
 		.wait_lease_ms = WORLD_WAIT_LEASE_MS,
 		.beat_ms = WORLD_BEAT_MS,
+		.handover_max = 16,
+		.handover_ns = 5 * NS_PER_MS,
 		.verify_grants = world->verify_grants,
 		.seed = world_random(world) };
 
@@ -299,6 +301,8 @@ void session_crash(struct session *session) {
 		free(transit->call);
 		free(transit);
 	}
+	world->retakes += session->core->counters.retakes;
+	world->recalls += session->core->counters.recalls;
 	snecki_core_free(session->core);
 	session->core = NULL;
 	program_forget(session);
@@ -502,6 +506,7 @@ void world_open(struct world *world, uint64_t seed, bool trace) {
 	starving = world->starved ? world : NULL;
 	world->refusals = world_chance(world, 200) ? world_below(world, 150) : 0;
 	world->breaks_holds = world_chance(world, 100);
+	world->lingers = world_chance(world, 400) ? 100 + world_below(world, 900) : 0;
 	world->busy = 100 + world_below(world, 300);
 	world->sessions_n = 2 + world_below(world, WORLD_SESSIONS - 1);
 	for (int i = 0; i < world->sessions_n; i++)

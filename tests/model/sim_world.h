@@ -110,6 +110,7 @@ struct world {
 	int starved;       /* of 1000 allocations of a core, how many fail */
 	int refusals;      /* of 1000 requests, how many the server refuses to run */
 	bool breaks_holds; /* an operator does */
+	int lingers;       /* of 1000 acquisitions, how many are to linger */
 	int budget;
 	struct sim_lock locks[WORLD_LOCKS];
 	uint64_t token_max[WORLD_LOCKS], write_token_max[WORLD_LOCKS];
@@ -123,7 +124,7 @@ struct world {
 	size_t detached_n;
 	struct detached detached[WORLD_DETACHED];
 	/* What happened, to see that the test is worth its time. */
-	uint64_t events, calls, completed[8], succeeded[8], lost, breaks;
+	uint64_t events, calls, completed[8], succeeded[8], lost, breaks, retakes, recalls;
 };
 
 /* sim_world.c */

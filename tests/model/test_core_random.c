@@ -218,6 +218,8 @@ static void add_up(struct world *sum, const struct world *world) {
 	sum->calls += world->calls;
 	sum->lost += world->lost;
 	sum->breaks += world->breaks;
+	sum->retakes += world->retakes;
+	sum->recalls += world->recalls;
 	for (int i = 0; i < 8; i++) {
 		sum->completed[i] += world->completed[i];
 		sum->succeeded[i] += world->succeeded[i];
@@ -226,7 +228,8 @@ static void add_up(struct world *sum, const struct world *world) {
 
 /* A test that seldom gets anywhere proves little. */
 static bool worthwhile(const struct world *sum, uint64_t sequences) {
-	bool enough = sum->lost > 0 && sum->breaks > 0;
+	bool enough = sum->lost > 0 && sum->breaks > 0 && sum->retakes * 50 > sequences &&
+	              sum->recalls * 50 > sequences;
 
 	for (int kind = WISH_ACQUIRE; kind <= WISH_ADOPT; kind++)
 		enough = enough && sum->succeeded[kind] * 50 > sequences;
@@ -254,8 +257,8 @@ int main(int argc, char **argv) {
 		add_up(&sum, &world);
 	}
 	printf("%" PRIu64 " sequences, %" PRIu64 " events, %" PRIu64 " calls, %" PRIu64 " breaks, %" PRIu64
-	       " losses; succeeded:",
-	        sequences, sum.events, sum.calls, sum.breaks, sum.lost);
+	       " losses, %" PRIu64 " retakes, %" PRIu64 " recalls; succeeded:",
+	        sequences, sum.events, sum.calls, sum.breaks, sum.lost, sum.retakes, sum.recalls);
 	for (int kind = WISH_ACQUIRE; kind <= WISH_ADOPT; kind++)
 		printf(" %" PRIu64 "/%" PRIu64, sum.succeeded[kind], sum.completed[kind]);
 	printf(" (acquire, upgrade, release, renew, downgrade, detach, adopt)\n");

@@ -28,7 +28,7 @@ struct whole {
 };
 
 static const char *const kinds[OP_KINDS] = { "acquire", "beat", "release", "renew", "upgrade", "downgrade",
-	"cancel", "advance", "rename" };
+	"cancel", "advance", "rename", "linger" };
 
 /* ---- Hooks --------------------------------------------------------------------------------------*/
 
@@ -92,6 +92,8 @@ int bench_setup_layout(void **state, const struct lock_traits *traits) {
 		.session = "me",
 		.wait_lease_ms = BENCH_WAIT_LEASE_MS,
 		.beat_ms = BENCH_BEAT_MS,
+		.handover_max = 16,
+		.handover_ns = 5 * NS_PER_MS,
 		.layout = traits };
 
 	*state = whole;

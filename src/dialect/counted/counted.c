@@ -142,6 +142,7 @@ static enum counted_script add_args(
 		return add_cancel(call, session, op);
 	case OP_ADVANCE:
 	case OP_RENAME:
+	case OP_LINGER:
 	case OP_KINDS:
 		break;
 	}
@@ -177,7 +178,7 @@ static int encode(const struct dialect_session *session, const struct lock_op *o
         size_t name_len, bool full_text, struct buf *out) {
 	struct compat_call call = COMPAT_CALL_INIT;
 
-	if (op->kind == OP_RENAME || op->kind == OP_ADVANCE)
+	if (op->kind == OP_RENAME || op->kind == OP_ADVANCE || op->kind == OP_LINGER)
 		return SNECK_ENOTSUP;
 	add_owner(&call, session, op->attempt);
 	enum counted_script id = add_args(&call, session, op);

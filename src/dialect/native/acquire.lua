@@ -126,6 +126,7 @@ if free then
 	keep_key(deadline)
 	return reply('granted', deadline)
 elseif class == '' then
+	send_wanted(true) -- it is not there when asked for again
 	return reply_blocked('busy', 0)
 end
 return join(ticket(), waiter)

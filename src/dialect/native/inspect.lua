@@ -1,5 +1,5 @@
 -- KEYS lock; ARGV most parties to list
--- REPLY lock, us, last token (0: no such lock), mode ('', R, W), holders, waiters, {holder, deadline, …}, {waiter, since, end of its lease, …}
+-- REPLY lock, us, last token (0: no such lock), mode ('', R, W), holders, waiters, {holder, deadline, lingers (0|1), …}, {waiter, since, end of its lease, …}
 -- Reads only: for EVALSHA_RO, on replicas, and for users who may not write. Whoever is dead is passed over.
 local key, most = KEYS[1], tonumber(ARGV[1])
 -- @include shared/now.lua
@@ -26,12 +26,15 @@ for _, member in ipairs(call('ZRANGE', key, HOLDERS, HOLDERS_END, 'BYSCORE', 'LI
 end
 
 -- Scores as numbers: as texts they are written differently by different servers.
-local holders = call('ZRANGE', key, HOLDERS_END, HOLDERS, 'BYSCORE', 'REV', 'LIMIT', '0', most, 'WITHSCORES')
-for i = 2, #holders, 2 do
-	holders[i] = tonumber(holders[i])
+local holders = {}
+local found = call('ZRANGE', key, HOLDERS_END, HOLDERS, 'BYSCORE', 'REV', 'LIMIT', '0', most, 'WITHSCORES')
+for i = 1, #found, 2 do
+	local n, score = #holders, tonumber(found[i + 1])
+	local deadline = math.floor(score)
+	holders[n + 1], holders[n + 2], holders[n + 3] = found[i], deadline, score > deadline and 1 or 0
 end
 
-local waiters, room = {}, most - #holders / 2
+local waiters, room = {}, most - #found / 2
 local queue = call('ZRANGE', key, '-inf', '(0', 'BYSCORE', 'LIMIT', '0', room, 'WITHSCORES')
 for i = 1, #queue, 2 do
 	local lease = tonumber((call('ZSCORE', key, 'l' .. string.sub(queue[i], 2)))) or 0

@@ -111,6 +111,7 @@ static const enum native_script script_of[OP_KINDS] = {
 	[OP_CANCEL] = NATIVE_CANCEL,
 	[OP_ADVANCE] = NATIVE_ADVANCE,
 	[OP_RENAME] = NATIVE_RENAME,
+	[OP_LINGER] = NATIVE_RENEW, /* one that lengthens nothing */
 };
 
 /* How many ARGV an operation has, the first three included. */
@@ -124,9 +125,11 @@ static size_t count_args(const struct lock_op *op) {
 		return 7 + op->bury_n;
 	case OP_CANCEL:
 		return 6 + op->bury_n;
-	case OP_RENEW:
 	case OP_DOWNGRADE:
 		return 6;
+	case OP_RENEW:
+	case OP_LINGER:
+		return 7;
 	case OP_RENAME:
 		return 8;
 	case OP_ADVANCE:
@@ -189,8 +192,9 @@ static void add_release(struct buf *out, const struct lock_op *op, int64_t bury_
 
 static void add_renew(struct buf *out, const struct lock_op *op) {
 	add_mode(out, op);
-	snecki_buf_resp_i64(out, op->lease_ms);
+	snecki_buf_resp_i64(out, op->kind == OP_LINGER ? 0 : op->lease_ms);
 	snecki_buf_resp_u64(out, op->last_token);
+	add_flag(out, op->lingers);
 }
 
 static void add_upgrade(struct buf *out, const struct lock_op *op) {
@@ -234,6 +238,7 @@ static void add_args(struct buf *out, const struct lock_op *op, int64_t bury_ms)
 		add_release(out, op, bury_ms);
 		return;
 	case OP_RENEW:
+	case OP_LINGER:
 		add_renew(out, op);
 		return;
 	case OP_UPGRADE:

@@ -84,10 +84,11 @@ static void read_session(sneck_party *party) {
 }
 
 static bool read_holder(redisReply *const *at, const sneck_lock_info *info, sneck_party *ret) {
-	int64_t deadline_ms, since_ms = (int64_t)(info->token / 1000);
+	int64_t deadline_ms, lingers, since_ms = (int64_t)(info->token / 1000);
 
-	if (!read_id(at[0], "RW", ret) || !read_number(at[1], &deadline_ms))
+	if (!read_id(at[0], "RW", ret) || !read_number(at[1], &deadline_ms) || !read_number(at[2], &lingers))
 		return false;
+	ret->lingers = lingers != 0;
 	ret->kind = SNECK_PARTY_HOLDER;
 	ret->mode = ret->id[0] == 'W' ? SNECK_WRITE : SNECK_READ;
 	/* A token may run ahead of the clock, and then tells nothing. */
@@ -109,7 +110,7 @@ static bool read_waiter(redisReply *const *at, const sneck_lock_info *info, snec
 }
 
 static bool read_parties(const redisReply *holders, const redisReply *waiters, sneck_lock_info *info) {
-	for (size_t i = 0; i < holders->elements; i += 2) {
+	for (size_t i = 0; i < holders->elements; i += 3) {
 		if (!read_holder(holders->element + i, info, &info->parties[info->party_n]))
 			return false;
 		read_session(&info->parties[info->party_n++]);
@@ -145,7 +146,7 @@ static bool read_head(const redisReply *reply, sneck_lock_info *info) {
 	info->server_ms = us / 1000;
 	info->holder_n = (size_t)holder_n;
 	info->waiter_n = (size_t)waiter_n;
-	return field[6]->type == REDIS_REPLY_ARRAY && field[6]->elements % 2 == 0 &&
+	return field[6]->type == REDIS_REPLY_ARRAY && field[6]->elements % 3 == 0 &&
 	       field[7]->type == REDIS_REPLY_ARRAY && field[7]->elements % 3 == 0;
 }
 

@@ -40,16 +40,16 @@ static const struct status_row {
 } status_rows[] = {
 	{ "granted", LOCK_GRANTED, TAIL_NONE,
 	        OP(OP_ACQUIRE) | OP(OP_BEAT) | OP(OP_RENEW) | OP(OP_UPGRADE) | OP(OP_DOWNGRADE) |
-	                OP(OP_RENAME) },
+	                OP(OP_RENAME) | OP(OP_LINGER) },
 	{ "waiting", LOCK_WAITING, TAIL_BLOCKED, OP(OP_ACQUIRE) | OP(OP_BEAT) | OP(OP_UPGRADE) },
 	{ "busy", LOCK_BUSY, TAIL_BLOCKED, OP(OP_ACQUIRE) | OP(OP_UPGRADE) | OP(OP_RENAME) },
 	{ "deadlock", LOCK_DEADLOCK, TAIL_BLOCKED, OP(OP_UPGRADE) },
 	{ "gone", LOCK_GONE, TAIL_NONE,
 	        OP(OP_ACQUIRE) | OP(OP_BEAT) | OP(OP_RELEASE) | OP(OP_RENEW) | OP(OP_UPGRADE) |
-	                OP(OP_DOWNGRADE) | OP(OP_CANCEL) | OP(OP_RENAME) },
+	                OP(OP_DOWNGRADE) | OP(OP_CANCEL) | OP(OP_RENAME) | OP(OP_LINGER) },
 	{ "broken", LOCK_BROKEN, TAIL_REASON,
 	        OP(OP_ACQUIRE) | OP(OP_BEAT) | OP(OP_RELEASE) | OP(OP_RENEW) | OP(OP_UPGRADE) |
-	                OP(OP_DOWNGRADE) | OP(OP_RENAME) },
+	                OP(OP_DOWNGRADE) | OP(OP_RENAME) | OP(OP_LINGER) },
 	{ "buried", LOCK_BURIED, TAIL_NONE,
 	        OP(OP_ACQUIRE) | OP(OP_UPGRADE) | OP(OP_DOWNGRADE) | OP(OP_RENAME) },
 	{ "done", LOCK_DONE, TAIL_NONE, OP(OP_RELEASE) | OP(OP_CANCEL) | OP(OP_ADVANCE) },

@@ -1,4 +1,4 @@
--- KEYS lock; ARGV attempt, keep ms, channel prefix, mode (R|W), lease ms, last token used (0: none)
+-- KEYS lock; ARGV attempt, keep ms, channel prefix, mode (R|W), lease ms (0: do not lengthen it), last token used (0: none), lingers (0|1)
 -- REPLY granted|gone, us, attempt, token, deadline, flags; broken: … reason, ms that it is kept
 local key, attempt, keep, channel = KEYS[1], ARGV[1], tonumber(ARGV[2]), ARGV[3]
 local mode, lease, used = ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6])
@@ -9,13 +9,15 @@ local held_until = tonumber(known[1])
 
 -- Never creates: what is not there is lost, whoever has it now.
 if held_until and held_until > now and known[2] then
-	local deadline = math.max(held_until, now + lease)
+	local deadline = math.max(math.floor(held_until), now + lease)
 	local token = math.max(tonumber(known[2]), used)
 	local ends = math.max(deadline, math.ceil(token / 1000)) + keep
 	-- First a command that works when memory is full; after it all others do.
 	redis.call('PEXPIREAT', key, string.format('%d', ends), 'GT')
 	local text = string.format('%d', token)
-	redis.call('ZADD', key, 'XX', 'GT', string.format('%d', deadline), member, text, '#1')
+	-- Half a millisecond on top says, to people who look, that nobody uses the hold at present.
+	local score = string.format(ARGV[7] == '1' and '%d.5' or '%d', deadline)
+	redis.call('ZADD', key, 'XX', score, member, text, '#1')
 	local head = redis.call('ZRANGE', key, '0', '0', 'WITHSCORES')
 	local wanted = tonumber(head[2]) < 0 and string.match(head[1], '^.([^.]*)') ~= string.match(attempt, '^[^.]*')
 	return { 'granted', us, attempt, text, deadline, wanted and 2 or 0 }

@@ -169,6 +169,7 @@ static enum redisson_script add_op(struct compat_call *call, const struct object
 	case OP_UPGRADE: /* would wait for itself for ever, as in Redisson */
 	case OP_ADVANCE:
 	case OP_RENAME:
+	case OP_LINGER:
 	case OP_KINDS:
 		break;
 	}

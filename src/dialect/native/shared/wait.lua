@@ -14,12 +14,13 @@ local function claim(member, held_until)
 	return reply('granted', deadline)
 end
 
--- Tell those who hold that somebody waits.
-local function send_wanted()
-	local holders = call('ZRANGE', key, '0', HOLDERS_END, 'BYSCORE', 'LIMIT', '0', '32')
-	for i = 1, #holders do
+-- Tell those who hold that somebody wants the lock; of those, perhaps, only the ones who do not use it.
+local function send_wanted(only_lingering)
+	local holders = call('ZRANGE', key, '0', HOLDERS_END, 'BYSCORE', 'LIMIT', '0', '32', 'WITHSCORES')
+	for i = 1, #holders, 2 do
 		local to, counter = string.match(holders[i], '^.([^.]*)%.(%w*)$') -- one in its grace knows
-		if to and to ~= session then
+		local in_use = tonumber(holders[i + 1]) % 1 == 0
+		if to and to ~= session and not (only_lingering and in_use) then
 			notes[#notes + 1] = channel .. to
 			notes[#notes + 1] = 'w ' .. counter
 		end
