@@ -5,11 +5,14 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 # Options for ctest, e.g. make test CTEST='-R local'
 CTEST ?=
+# Options for bench/compare, e.g. make bench BENCH='--only pair --peers sneck,redsync'
+BENCH ?=
+BENCH_MINUTES ?=
 # Options and names for tools/mutants, e.g. make mutants MUTANTS=no-tombstone
 MUTANTS ?=
 
 .DEFAULT_GOAL := all
-.PHONY: all test asan tsan mutants mutants-quick install bench fault fault-quick fault-dialects proof proof-doc format check-format layers size ci clean help setup-run setup-dev setup-interop
+.PHONY: all test asan tsan mutants mutants-quick install bench bench-quick bench-doc fault fault-quick fault-dialects proof proof-doc format check-format layers size ci clean help setup-run setup-dev setup-interop
 
 all: setup-run ## build the library and the command into build/release
 	@tools/build.sh release
@@ -40,8 +43,14 @@ install: setup-run ## install below PREFIX (and DESTDIR)
 	@tools/build.sh release
 	@DESTDIR='$(DESTDIR)' cmake --install build/release --prefix '$(PREFIX)'
 
-bench: setup-run ## measure, when there is something to measure with
-	@if [ -x bench/run ]; then exec bench/run; else echo "bench: there is no bench/run yet" >&2; exit 1; fi
+bench: setup-dev ## sneck beside its peers, an hour (or BENCH_MINUTES); writes docs/performance.md
+	@bench/compare $(if $(BENCH_MINUTES),--minutes $(BENCH_MINUTES)) $(BENCH)
+
+bench-quick: setup-dev ## the same without peers, two minutes; writes no document
+	@bench/compare --quick $(BENCH)
+
+bench-doc: ## the tables and plots of docs/performance.md, from its results
+	@bench/compare --report
 
 fault: setup-dev ## faults of all kinds for MINUTES (5), from SEED (chosen and printed)
 	@tools/build.sh dev

@@ -9,13 +9,32 @@
 
 #include "dialect/dialect.h"
 
-void raw_open(struct raw *raw, const char *socket_path, const char *dialect, unsigned number) {
-	memset(raw, 0, sizeof *raw);
-	raw->redis = redisConnectUnix(socket_path);
-	if (!raw->redis || raw->redis->err) {
-		fprintf(stderr, "bench: cannot connect to %s\n", socket_path);
+static redisContext *connected(redisContext *redis, const char *where) {
+	if (!redis || redis->err) {
+		fprintf(stderr, "bench: cannot connect to %s\n", where);
 		exit(1);
 	}
+	return redis;
+}
+
+redisContext *raw_connect(const char *url) {
+	char host[64];
+	int port;
+
+	if (sscanf(url, "redis://%63[^:/]:%d", host, &port) != 2) {
+		fprintf(stderr, "bench: %s is not redis://HOST:PORT\n", url);
+		exit(1);
+	}
+	return connected(redisConnect(host, port), url);
+}
+
+void raw_open(struct raw *raw, const char *socket_path, const char *dialect, unsigned number) {
+	raw_start(raw, connected(redisConnectUnix(socket_path), socket_path), dialect, number);
+}
+
+void raw_start(struct raw *raw, redisContext *redis, const char *dialect, unsigned number) {
+	memset(raw, 0, sizeof *raw);
+	raw->redis = redis;
 	raw->dialect = snecki_dialect_find(dialect, NULL);
 	if (!raw->dialect) {
 		fprintf(stderr, "bench: there is no dialect %s\n", dialect);
@@ -34,8 +53,8 @@ void raw_close(struct raw *raw) {
 	redisFree(raw->redis);
 }
 
-static void run(struct raw *raw, const struct lock_op *op, const char *name, enum lock_status expected) {
-	const struct dialect_session session = {
+static struct dialect_session session_of(const struct raw *raw) {
+	return (struct dialect_session){
 		.name_space = "sneck",
 		.id = raw->session,
 		.keep_ms = SNECK_KEEP_MS,
@@ -43,13 +62,28 @@ static void run(struct raw *raw, const struct lock_op *op, const char *name, enu
 		.uuid = raw->uuid,
 		.prefix = "",
 	};
+}
+
+static void encode(const struct raw *raw, const struct lock_op *op, const char *name, bool full_text,
+        struct buf *bytes) {
+	const struct dialect_session session = session_of(raw);
+
+	if (raw->dialect->encode(&session, op, name, strlen(name), full_text, bytes) < 0)
+		abort();
+}
+
+void raw_encode(const struct raw *raw, const struct lock_op *op, const char *name, struct buf *bytes) {
+	encode(raw, op, name, false, bytes);
+}
+
+static void run(struct raw *raw, const struct lock_op *op, const char *name, enum lock_status expected) {
+	const struct dialect_session session = session_of(raw);
 	struct lock_outcome outcome;
 	redisReply *reply = NULL;
 
 	for (int full_text = 0; full_text < 2; full_text++) {
 		struct buf bytes = BUF_INIT;
-		if (raw->dialect->encode(&session, op, name, strlen(name), full_text, &bytes) < 0)
-			abort();
+		encode(raw, op, name, full_text, &bytes);
 		redisAppendFormattedCommand(raw->redis, bytes.data, bytes.len);
 		snecki_buf_done(&bytes);
 		if (redisGetReply(raw->redis, (void **)&reply) != REDIS_OK)

@@ -9,6 +9,7 @@
 
 #include "lock/op.h"
 
+struct buf;
 struct dialect;
 
 struct raw {
@@ -21,11 +22,17 @@ struct raw {
 
 /* `dialect` NULL: native. `number` tells sessions apart. */
 void raw_open(struct raw *raw, const char *socket_path, const char *dialect, unsigned number);
+/* The same on a connection that is there already; raw_close() ends it. */
+void raw_start(struct raw *raw, redisContext *redis, const char *dialect, unsigned number);
+/* A connection to redis://HOST:PORT. Ends the program when there is none. */
+redisContext *raw_connect(const char *url);
 /* From now on another session, on the same connection: a crowd of them is cheap that way. */
 void raw_become(struct raw *raw, unsigned number);
 void raw_close(struct raw *raw);
 /* One acquire of `name`; returns the attempt. Ends the program when it is not granted. */
 uint64_t raw_acquire(struct raw *raw, const char *name, char mode);
+/* The request itself, as it goes to the server. */
+void raw_encode(const struct raw *raw, const struct lock_op *op, const char *name, struct buf *bytes);
 void raw_release(struct raw *raw, const char *name, char mode, uint64_t attempt);
 
 #endif

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: MIT
+"""Who takes part: sneck, the limits, and the peers with their drivers in bench/peers/.
+
+A peer's language has a directory there with an `install` script that fetches the newest version from its own registry
+into the cache, and a driver that speaks the protocol. One that cannot be installed is named as missing, with the
+reason."""
+import os
+import subprocess
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+PEERS = os.path.join(HERE, "..", "peers")
+LOCK = {"pair", "threads", "contend", "hold"}
+
+
+class Peer:
+    def __init__(self, name, title, language, serves, settings, fair=False, clients_each=1, warm_ms=500,
+                 server="redis", limit=False):
+        self.name, self.title, self.language = name, title, language
+        self.serves, self.settings, self.fair = serves, settings, fair
+        self.clients_each = clients_each  # in a process that is one of many contenders
+        self.warm_ms = warm_ms            # before the first figure; a JIT needs longer
+        self.server, self.limit = server, limit
+
+    def processes(self, contenders):
+        return max(1, contenders // self.clients_each)
+
+
+JVM = {"language": "java", "clients_each": 8, "warm_ms": 4000}
+NODE = {"language": "node", "clients_each": 8, "warm_ms": 1000}
+
+ALL = [
+    Peer("sneck", "sneck", "c", LOCK | {"reentry", "crowd", "writer", "renewal", "queue"},
+         "defaults: lease 30 s, renewed; fair", fair=True),
+    Peer("ping", "raw PING", "c", {"pair", "pause"}, "hiredis, blocking", limit=True),
+    Peer("scripts", "two raw EVALSHA", "c", {"pair", "threads"}, "sneck's scripts over blocking hiredis; a connection per "
+         "thread", limit=True),
+    Peer("setnx", "SET NX PX + compare-and-delete", "c", {"pair", "threads"}, "blocking hiredis; a connection per thread",
+         limit=True),
+    Peer("flock", "flock(2), one machine", "c", {"pair", "threads", "contend"}, "the kernel's lock on a file",
+         server="directory", limit=True),
+    Peer("rueidislock", "rueidislock", "go", LOCK, "KeyMajority 1, NoLoopTracking, TryNextAfter 1 s; a wait of 5 s is begun again (it may sleep for "
+         "ever after a slow try)"),
+    Peer("redsync", "redsync", "go", LOCK, "go-redis; tries without end, else defaults (polls every 50 to 250 ms)"),
+    Peer("redislock", "bsm/redislock", "go", LOCK, "go-redis; TTL 30 s, LinearBackoff 100 ms"),
+    Peer("etcd", "etcd mutex", "go", LOCK | {"renewal"}, "one session per client; data in memory", fair=True,
+         server="etcd"),
+    Peer("redis-py", "redis-py Lock", "python", LOCK, "timeout 30 s, else defaults (polls every 100 ms)"),
+    Peer("python-redis-lock", "python-redis-lock", "python", LOCK, "expire 30 s, no renewal"),
+]
+BY_NAME = {peer.name: peer for peer in ALL}
+
+
+class Installed:
+    """The programs of this run: what is there, and why the rest is not."""
+
+    def __init__(self, build, cache, refresh=False):
+        self.build, self.cache, self.refresh = build, cache, refresh
+        self.languages = {}  # language: None, or why it is missing
+
+    def install(self, language):
+        if language in self.languages:
+            return self.languages[language]
+        directory = os.path.join(self.cache, language)
+        os.makedirs(directory, exist_ok=True)
+        log = os.path.join(directory, "install.log")
+        env = {**os.environ, "BENCH_REFRESH": "yes" if self.refresh else ""}
+        with open(log, "wb") as out:
+            status = subprocess.run([os.path.join(PEERS, language, "install"), directory], stdin=subprocess.DEVNULL,
+                                    stdout=out, stderr=out, env=env).returncode
+        reason = None
+        if status != 0:
+            with open(log, encoding="utf-8", errors="replace") as file:
+                reason = (file.read().strip().splitlines() or ["install failed"])[-1][:200]
+        self.languages[language] = reason
+        return reason
+
+    def missing(self, peer):
+        """None, or why this peer is not there."""
+        reason = None if peer.language == "c" else self.install(peer.language)
+        if not reason and peer.server == "etcd":
+            reason = self.install("etcd")
+        return reason
+
+    def command(self, peer, url, clients):
+        tail = ["--peer", peer.name, "--url", url, "--clients", str(clients)]
+        directory = os.path.join(self.cache, peer.language)
+        if peer.language == "c":
+            return [os.path.join(self.build, "bench", "sneck_bench_driver")] + tail, None
+        if peer.language == "python":
+            return [os.path.join(directory, "venv", "bin", "python"), os.path.join(PEERS, "python", "driver.py")] + tail, None
+        if peer.language == "node":
+            return ["node", os.path.join(PEERS, "node", "driver.js")] + tail, \
+                {"NODE_PATH": os.path.join(directory, "node_modules")}
+        return [os.path.join(directory, "driver")] + tail, None  # go, rust, java: the install script made it
+
+    def etcd_binary(self, name):
+        return os.path.join(self.cache, "etcd", "root", "usr", "bin", name)
