@@ -3,7 +3,8 @@
  *
  * Each check is a line: PASS, WARN or FAIL, what was found, and for the latter two what to do. FAIL means
  * that locks do not work, WARN that they work but can be lost or late. The last check takes a lock of
- * its own, for whatever the others overlook. */
+ * its own, for whatever the others overlook. What stands beside the server, for the time when it fails, is
+ * looked at in doctor_failover.c. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -11,14 +12,15 @@
 #include <string.h>
 #include <time.h>
 
+#include "doctor.h"
 #include "exit.h"
 #include "lock_view.h"
-#include "looking.h"
 #include "rights.h"
 #include "talk.h"
 
 enum {
 	ID_ROLE = 1,
+	ID_LEASE,
 	SLOW_RTT_US = 20000,
 	SLOW_MESSAGE_US = 100000,
 	CLOCK_MS = 1000,
@@ -28,30 +30,21 @@ enum {
 	EXIT_FAIL = 2
 };
 
-enum result { PASS, WARN, FAIL };
 static const char *const result_names[] = { "PASS", "WARN", "FAIL" };
 static const char *const result_words[] = { "pass", "warn", "fail" };
 
-struct doctor {
-	const struct looking *looking;
-	sneck_role role;
-	sneck_probe_info info;
-	json_t *checks;
-	enum result worst;
-	bool color;
-	int counts[3];
-};
-
 static const struct option_row options[] = {
 	{ "role", 0, ROLE_VALUES, "what the user shall be able to do (default: holder)", ID_ROLE, 0 },
+	{ "lease", 0, "TIME", "the lease that shall outlive a failover (default: 30s)", ID_LEASE, 0 },
 	{ NULL, 0, NULL, NULL, 0, 0 },
 };
 
 static int take(void *ctx, const struct option_row *row, char *value) {
-	sneck_role *role = ctx;
+	struct doctor *doctor = ctx;
 
-	(void)row;
-	*role = role_of(value);
+	if (row->id == ID_LEASE)
+		return option_duration(&command_doctor, row, value, &doctor->lease_ms);
+	doctor->role = role_of(value);
 	return OPTIONS_OK;
 }
 
@@ -67,16 +60,16 @@ static void print_finding(const struct doctor *doctor, const char *check, enum r
 		printf("%18s-> %s\n", "", remedy);
 }
 
-/* `remedy` may be NULL for PASS. */
-static void found(struct doctor *doctor, const char *check, enum result result, const char *remedy,
-        const char *format, ...) __attribute__((format(printf, 5, 6)));
-static void found(struct doctor *doctor, const char *check, enum result result, const char *remedy,
+void found(struct doctor *doctor, const char *check, enum result result, const char *remedy,
         const char *format, ...) {
-	char text[512];
+	char text[800];
 	va_list args;
+	int at = 0;
 
+	if (doctor->info.where[0]) /* one of several servers */
+		at = snprintf(text, sizeof(text), "%s: ", doctor->info.where);
 	va_start(args, format);
-	vsnprintf(text, sizeof(text), format, args);
+	vsnprintf(text + at, sizeof(text) - (size_t)at, format, args);
 	va_end(args);
 	doctor->counts[result]++;
 	if (result > doctor->worst)
@@ -92,8 +85,6 @@ static void found(struct doctor *doctor, const char *check, enum result result, 
 }
 
 /* ---- Checks ---------------------------------------------------------------------------------*/
-
-#define UNKNOWN_REMEDY "allow INFO to this user to see it: ACL SETUSER <user> +info"
 
 static void check_reach(struct doctor *doctor) {
 	const char *where = doctor->looking->session.settings.url_shown;
@@ -134,7 +125,7 @@ static void check_eviction(struct doctor *doctor) {
 	        "CONFIG SET maxmemory-policy noeviction; locks have an expiry, so volatile-* drops them too";
 
 	if (!info->maxmemory_policy[0])
-		found(doctor, "eviction", WARN, UNKNOWN_REMEDY, "unknown: this user may not ask");
+		found(doctor, "eviction", WARN, INFO_REMEDY, NOT_ALLOWED);
 	else if (!strcmp(info->maxmemory_policy, "noeviction"))
 		found(doctor, "eviction", PASS, NULL, "noeviction");
 	else if (info->maxmemory > 0)
@@ -145,41 +136,48 @@ static void check_eviction(struct doctor *doctor) {
 		        info->maxmemory_policy);
 }
 
+/* What the kernel has been given outlives the server; what the disk has outlives the machine. */
+static void check_append_only(struct doctor *doctor) {
+	const char *sync = doctor->info.appendfsync;
+
+	if (!*sync)
+		found(doctor, "persistence", PASS, NULL,
+		        "append-only file; how often it reaches the disk: " NOT_ALLOWED);
+	else if (!strcmp(sync, "always"))
+		found(doctor, "persistence", PASS, NULL, "append-only file, on the disk before the answer");
+	else if (!strcmp(sync, "everysec"))
+		found(doctor, "persistence", PASS, NULL,
+		        "append-only file, on the disk every second: a power failure forgets the last one");
+	else
+		found(doctor, "persistence", WARN, "CONFIG SET appendfsync everysec, or always",
+		        "append-only file, on the disk whenever the kernel likes: a power failure forgets "
+		        "what it has not written");
+}
+
 static void check_persistence(struct doctor *doctor) {
 	const char *remedy = "CONFIG SET appendonly yes, or let what the lock protects compare tokens";
 
 	if (!strcmp(doctor->looking->session.settings.url, "local:"))
 		found(doctor, "persistence", PASS, NULL, "none, as meant: a restart frees all locks");
 	else if (doctor->info.persistence == SNECK_PERSISTENCE_AOF)
-		found(doctor, "persistence", PASS, NULL, "append-only file");
+		check_append_only(doctor);
 	else if (doctor->info.persistence == SNECK_PERSISTENCE_RDB)
 		found(doctor, "persistence", WARN, remedy,
 		        "snapshots alone: a restart forgets the locks taken since the last one");
 	else if (doctor->info.persistence == SNECK_PERSISTENCE_NONE)
 		found(doctor, "persistence", WARN, remedy, "none: a restart frees all locks");
 	else
-		found(doctor, "persistence", WARN, "ask the server's administrator for `appendonly`",
-		        "unknown: this user may not ask");
-}
-
-static void check_replicas(struct doctor *doctor) {
-	int replicas = doctor->info.replicas;
-
-	if (replicas < 0)
-		found(doctor, "replicas", WARN, UNKNOWN_REMEDY, "unknown: this user may not ask");
-	else if (replicas == 0)
-		found(doctor, "replicas", PASS, NULL, "none");
-	else
-		found(doctor, "replicas", WARN,
-		        "let what the lock protects compare tokens (see sneck-guarantees(7))",
-		        "%d: a failover can forget the locks of the last moments", replicas);
+		found(doctor, "persistence", WARN,
+		        "ask the server's administrator for `appendonly`, or ACL SETUSER <user> +info "
+		        "+config|get",
+		        NOT_ALLOWED);
 }
 
 static void check_clock(struct doctor *doctor) {
 	int64_t offset_ms = doctor->info.clock_offset_ms;
 
 	if (!doctor->info.clock_known)
-		found(doctor, "clock", WARN, "ACL SETUSER <user> +time", "unknown: this user may not ask");
+		found(doctor, "clock", WARN, "ACL SETUSER <user> +time", NOT_ALLOWED);
 	else if (llabs((long long)offset_ms) > CLOCK_MS)
 		found(doctor, "clock", WARN, "run NTP on both machines; leases do not depend on it, logs do",
 		        "the server's clock is %" PRId64 " ms %s", (int64_t)llabs((long long)offset_ms),
@@ -297,22 +295,52 @@ static int finish(struct doctor *doctor) {
 	return doctor->worst == PASS ? 0 : doctor->worst == WARN ? EXIT_WARN : EXIT_FAIL;
 }
 
-static int examine(struct doctor *doctor) {
-	sneck_error error = { 0, 0, "", "" };
-	int r = sneck_probe(doctor->looking->session.client, &doctor->info, &error);
-
-	if (r < 0) {
-		(void)looking_failed(doctor->looking, r, &error);
-		found(doctor, "reach", FAIL, "see the message above", "%s",
-		        error.text[0] ? error.text : sneck_strerror(r));
-		return finish(doctor);
-	}
-	check_reach(doctor);
+/* What is asked of every server that has locks. */
+static void check_server(struct doctor *doctor) {
 	check_version(doctor);
 	check_role(doctor);
 	check_eviction(doctor);
 	check_persistence(doctor);
 	check_replicas(doctor);
+}
+
+/* The first was asked everything; the others are asked about themselves. */
+static int check_servers(struct doctor *doctor, sneck_error *error) {
+	const sneck_probe_info first = doctor->info;
+	int r = 0;
+
+	check_server(doctor);
+	for (int32_t node = 1; r == 0 && node < first.nodes; node++) {
+		doctor->info = (sneck_probe_info)SNECK_PROBE_INFO_INIT;
+		doctor->info.wanted = SNECK_PROBE_SERVER;
+		doctor->info.node = node;
+		r = sneck_probe(doctor->looking->session.client, &doctor->info, error);
+		if (r == 0)
+			check_server(doctor);
+	}
+	doctor->info = first;
+	doctor->info.where[0] = '\0'; /* what follows is about all of them */
+	return r;
+}
+
+static int unreachable(struct doctor *doctor, int code, sneck_error *error) {
+	(void)looking_failed(doctor->looking, code, error);
+	found(doctor, "reach", FAIL, "see the message above", "%s",
+	        error->text[0] ? error->text : sneck_strerror(code));
+	return finish(doctor);
+}
+
+static int examine(struct doctor *doctor) {
+	sneck_error error = { 0, 0, "", "" };
+	int r = sneck_probe(doctor->looking->session.client, &doctor->info, &error);
+
+	if (r < 0)
+		return unreachable(doctor, r, &error);
+	check_reach(doctor);
+	r = check_servers(doctor, &error);
+	if (r < 0)
+		return unreachable(doctor, r, &error);
+	check_failover(doctor);
 	check_clock(doctor);
 	check_rights(doctor);
 	if (doctor->role == SNECK_ROLE_HOLDER) {
@@ -327,11 +355,12 @@ static int doctor_main(const struct command *self, int argc, char **argv) {
 	struct looking looking;
 	struct doctor doctor = { .looking = &looking, .info = SNECK_PROBE_INFO_INIT, .checks = json_array() };
 
-	int code = looking_begin(&looking, self, argc, argv, take, &doctor.role, 0, false);
+	int code = looking_begin(&looking, self, argc, argv, take, &doctor, 0, false);
 	doctor.color = use_color(looking.parsed.common.color, stdout);
 	if (code == OPTIONS_OK) {
 		if (doctor.role != SNECK_ROLE_HOLDER)
-			doctor.info.wanted = SNECK_PROBE_SERVER | SNECK_PROBE_TIME | SNECK_PROBE_RIGHTS;
+			doctor.info.wanted = SNECK_PROBE_TOPOLOGY | SNECK_PROBE_TIME | SNECK_PROBE_RIGHTS;
+		doctor_settle_lease(&doctor);
 		code = examine(&doctor);
 	} else if (code == EXIT_UNREACHABLE || code == EXIT_NOPERM) {
 		found(&doctor, "reach", FAIL, "see the message above", "%s cannot be used",
@@ -356,7 +385,7 @@ static const char *const notes[] = {
 
 const struct command command_doctor = {
 	.name = "doctor",
-	.synopsis = "[--role " ROLE_VALUES "]",
+	.synopsis = "[--role " ROLE_VALUES "] [--lease TIME]",
 	.summary = "Check whether a server is fit for locks, and say what to do if it is not.",
 	.examples = examples,
 	.notes = notes,

@@ -21,6 +21,7 @@
 #include "base/err.h"
 #include "base/random.h"
 #include "client/ask.h"
+#include "net/reply.h"
 
 enum { ROUNDS = 5, ECHO_MAX = 24 };
 
@@ -43,6 +44,29 @@ static int run(sneck_client *client, struct asks *asks, size_t n, sneck_error *r
 		if (snecki_asks_bytes(asks, i)->failed)
 			return snecki_err(reterr, SNECK_ENOMEM, "out of memory");
 	return snecki_asks_run(asks, deadline_of(client), SNECK_ECONN, reterr);
+}
+
+/* The one place that would choose among several servers. */
+static struct asks *questions_to(sneck_client *client, int32_t node, size_t n) {
+	(void)node; /* there is one */
+	return snecki_asks_new(client, n);
+}
+
+struct asks *snecki_probe_ask(sneck_client *client, const sneck_probe_info *info,
+        const char *const *const *questions, size_t n, int *ret_code, sneck_error *reterr) {
+	struct asks *asks = questions_to(client, info->node, n);
+
+	if (!asks) {
+		*ret_code = snecki_err(reterr, SNECK_ENOMEM, "out of memory");
+		return NULL;
+	}
+	for (size_t i = 0; i < n; i++)
+		write_words(snecki_asks_bytes(asks, i), questions[i]);
+	*ret_code = run(client, asks, n, reterr);
+	if (*ret_code == 0)
+		return asks;
+	snecki_asks_free(asks);
+	return NULL;
 }
 
 /* ---- INFO ---------------------------------------------------------------------------------------*/
@@ -79,6 +103,29 @@ static int32_t info_small(const redisReply *info, const char *name) {
 	return number > INT_MAX ? INT_MAX : (int32_t)number;
 }
 
+/* The longest silence of a replica, in whole seconds; -1: there is none. */
+static int32_t longest_lag(const redisReply *info, int32_t replicas) {
+	int32_t longest = -1;
+
+	for (int32_t i = 0; i < replicas; i++) {
+		char name[24], line[256];
+		snprintf(name, sizeof name, "slave%" PRId32, i);
+		const char *lag = info_text(info, name, line, sizeof line) ? strstr(line, ",lag=") : NULL;
+		int32_t seconds = lag ? (int32_t)strtol(lag + strlen(",lag="), NULL, 10) : -1;
+		if (seconds > longest)
+			longest = seconds;
+	}
+	return longest;
+}
+
+/* Without CONFIG it is known whether the server has a limit: only then it counts those who keep up. */
+static void read_min_replicas(const redisReply *info, const redisReply *config, sneck_probe_info *ret) {
+	ret->min_replicas_lag_s = (int32_t)snecki_reply_number(config, "min-replicas-max-lag");
+	ret->min_replicas = (int32_t)snecki_reply_number(config, "min-replicas-to-write");
+	if (ret->min_replicas < 0 && ret->replicas >= 0)
+		ret->min_replicas = info_number(info, "min_slaves_good_slaves") >= 0;
+}
+
 static void read_policy(const redisReply *info, sneck_probe_info *ret) {
 	info_text(info, "maxmemory_policy", ret->maxmemory_policy, sizeof ret->maxmemory_policy);
 	ret->maxmemory = info_number(info, "maxmemory");
@@ -91,18 +138,21 @@ static void read_version(const redisReply *info, sneck_probe_info *ret) {
 		snprintf(ret->server, sizeof ret->server, "%s", valkey ? "valkey" : "redis");
 }
 
-/* `save`: the answer to CONFIG GET save, which few users may ask. */
-static void read_persistence(const redisReply *info, const redisReply *save, sneck_probe_info *ret) {
+/* `config`: the answer to CONFIG GET, which few users may ask. */
+static void read_persistence(const redisReply *info, const redisReply *config, sneck_probe_info *ret) {
 	int64_t aof = info_number(info, "aof_enabled");
+	const char *save = snecki_reply_field(config, "save");
+	const char *sync = snecki_reply_field(config, "appendfsync");
 
 	if (aof == 1)
 		ret->persistence = SNECK_PERSISTENCE_AOF;
-	else if (aof == 0 && save->type == REDIS_REPLY_ARRAY && save->elements == 2 &&
-	         save->element[1]->type == REDIS_REPLY_STRING)
-		ret->persistence = save->element[1]->len > 0 ? SNECK_PERSISTENCE_RDB : SNECK_PERSISTENCE_NONE;
+	else if (aof == 0 && save)
+		ret->persistence = *save ? SNECK_PERSISTENCE_RDB : SNECK_PERSISTENCE_NONE;
+	if (sync)
+		snprintf(ret->appendfsync, sizeof ret->appendfsync, "%s", sync);
 }
 
-static void read_server(const redisReply *info, const redisReply *save, sneck_probe_info *ret) {
+static void read_server(const redisReply *info, const redisReply *config, sneck_probe_info *ret) {
 	char role[16];
 
 	read_version(info, ret);
@@ -111,29 +161,29 @@ static void read_server(const redisReply *info, const redisReply *save, sneck_pr
 		snprintf(ret->role, sizeof ret->role, "%s", strcmp(role, "master") ? "replica" : "primary");
 	ret->replicas = info_small(info, "connected_slaves");
 	ret->cluster = info_small(info, "cluster_enabled");
-	read_persistence(info, save, ret);
+	ret->replica_lag_s = longest_lag(info, ret->replicas);
+	read_persistence(info, config, ret);
+	read_min_replicas(info, config, ret);
 }
 
 static int ask_server(sneck_client *client, sneck_probe_info *ret, sneck_error *reterr) {
 	static const char *const all[] = { "INFO", NULL };
 	static const char *const memory[] = { "INFO", "memory", NULL };
-	static const char *const save[] = { "CONFIG", "GET", "save", NULL };
+	static const char *const config[] = { "CONFIG", "GET", "save", "appendfsync", "min-replicas-to-write",
+		"min-replicas-max-lag", NULL };
 	bool policy_only = !(ret->wanted & SNECK_PROBE_SERVER);
-	size_t n = policy_only ? 1 : 2;
-	struct asks *asks = snecki_asks_new(client, n);
+	const char *const *const questions[] = { policy_only ? memory : all, config };
+	int r = 0;
+	struct asks *asks = snecki_probe_ask(client, ret, questions, policy_only ? 1 : 2, &r, reterr);
 
 	if (!asks)
-		return snecki_err(reterr, SNECK_ENOMEM, "out of memory");
-	write_words(snecki_asks_bytes(asks, 0), policy_only ? memory : all);
-	if (!policy_only)
-		write_words(snecki_asks_bytes(asks, 1), save);
-	int r = run(client, asks, n, reterr);
-	if (r == 0 && policy_only)
+		return r;
+	if (policy_only)
 		read_policy(snecki_asks_reply(asks, 0), ret);
-	else if (r == 0)
+	else
 		read_server(snecki_asks_reply(asks, 0), snecki_asks_reply(asks, 1), ret);
 	snecki_asks_free(asks);
-	return r;
+	return 0;
 }
 
 /* ---- Time ---------------------------------------------------------------------------------------*/
@@ -158,16 +208,16 @@ static bool read_time(const redisReply *reply, int64_t *ret_us) {
 /* An answer that is an error took its time all the same. */
 static int ask_time(sneck_client *client, sneck_probe_info *ret, sneck_error *reterr) {
 	static const char *const words[] = { "TIME", NULL };
-	struct asks *asks = snecki_asks_new(client, 1);
+	const char *const *const question = words;
 	int64_t server_us;
+	int r = 0;
 
-	if (!asks)
-		return snecki_err(reterr, SNECK_ENOMEM, "out of memory");
-	write_words(snecki_asks_bytes(asks, 0), words);
 	int64_t before_ns = snecki_now_ns(), before_us = wall_us();
-	int r = run(client, asks, 1, reterr);
+	struct asks *asks = snecki_probe_ask(client, ret, &question, 1, &r, reterr);
+	if (!asks)
+		return r;
 	int64_t rtt_us = (snecki_now_ns() - before_ns) / 1000;
-	if (r == 0 && (ret->rtt_us < 0 || rtt_us < ret->rtt_us)) {
+	if (ret->rtt_us < 0 || rtt_us < ret->rtt_us) {
 		ret->rtt_us = rtt_us;
 		if (read_time(snecki_asks_reply(asks, 0), &server_us)) {
 			ret->clock_offset_ms = (server_us - before_us - rtt_us / 2) / 1000;
@@ -175,7 +225,7 @@ static int ask_time(sneck_client *client, sneck_probe_info *ret, sneck_error *re
 		}
 	}
 	snecki_asks_free(asks);
-	return r;
+	return 0;
 }
 
 /* ---- Rights -------------------------------------------------------------------------------------*/
@@ -187,7 +237,7 @@ static int ask_rights(sneck_client *client, sneck_probe_info *ret, sneck_error *
 	if (!client->dialect->encode_rights) /* then it is not known */
 		return 0;
 	for (int i = 0; r == 0 && !ret->rights_known && i < 2; i++) {
-		struct asks *asks = snecki_asks_new(client, 1);
+		struct asks *asks = questions_to(client, ret->node, 1);
 		if (!asks)
 			return snecki_err(reterr, SNECK_ENOMEM, "out of memory");
 		r = client->dialect->encode_rights(&client->session, i > 0, snecki_asks_bytes(asks, 0));
@@ -293,9 +343,13 @@ static int ask_message(sneck_client *client, sneck_probe_info *ret, sneck_error 
 int snecki_probe(sneck_client *client, sneck_probe_info *ret, sneck_error *reterr) {
 	int r = 0;
 
+	if (ret->wanted & SNECK_PROBE_TOPOLOGY)
+		ret->wanted |= SNECK_PROBE_SERVER;
 	client->dialect->needs(ret);
 	if (ret->wanted & (SNECK_PROBE_SERVER | SNECK_PROBE_POLICY))
 		r = ask_server(client, ret, reterr);
+	if (r == 0 && (ret->wanted & SNECK_PROBE_TOPOLOGY))
+		r = snecki_probe_topology(client, ret, reterr);
 	for (int i = 0; r == 0 && (ret->wanted & SNECK_PROBE_TIME) && i < ROUNDS; i++)
 		r = ask_time(client, ret, reterr);
 	if (r == 0 && (ret->wanted & SNECK_PROBE_RIGHTS))

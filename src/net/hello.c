@@ -13,6 +13,7 @@
 #include <hiredis/hiredis.h>
 
 #include "base/err.h"
+#include "net/reply.h"
 #include "net/server_error.h"
 
 enum { VERSION_MIN = 7 };
@@ -48,17 +49,6 @@ int snecki_hello_write(const struct url *url, const char *client_name, struct bu
 		replies++;
 	}
 	return out->failed ? SNECK_ENOMEM : replies;
-}
-
-/* The value behind `key` in the flat list of names and values; NULL: not there, or no string. */
-static const char *field(const struct redisReply *reply, const char *key) {
-	for (size_t i = 0; i + 1 < reply->elements; i += 2) {
-		const struct redisReply *name = reply->element[i];
-		const struct redisReply *value = reply->element[i + 1];
-		if (name->type == REDIS_REPLY_STRING && strcmp(name->str, key) == 0)
-			return value->type == REDIS_REPLY_STRING ? value->str : NULL;
-	}
-	return NULL;
 }
 
 static int too_old(const char *where, const char *version, struct sneck_error *reterr) {
@@ -98,9 +88,9 @@ static int check_hello(
 	if (reply->type != REDIS_REPLY_ARRAY)
 		return snecki_err(reterr, SNECK_ENOTSUP,
 		        "server %s answers HELLO in an unknown way; is it a Redis or Valkey server?", where);
-	const char *version = field(reply, "version");
-	const char *role = field(reply, "role");
-	const char *mode = field(reply, "mode");
+	const char *version = snecki_reply_field(reply, "version");
+	const char *role = snecki_reply_field(reply, "role");
+	const char *mode = snecki_reply_field(reply, "mode");
 	unsigned major = 0;
 	bool is_sentinel = mode && strcmp(mode, "sentinel") == 0;
 	if (is_sentinel && !sentinel)

@@ -55,20 +55,24 @@ struct sentinel {
 	int64_t next_attempt_ns;
 };
 
+struct url snecki_sentinel_login(const struct url *url) {
+	return (struct url){ .kind = URL_SENTINEL,
+		.user = url->sentinel_user,
+		.password = url->sentinel_password,
+		.seeds = url->seeds,
+		.seeds_n = url->seeds_n,
+		.service = url->service,
+		.tls = url->tls,
+		.server_name = url->server_name };
+}
+
 int snecki_sentinel_new(const struct sentinel_config *config, struct sentinel **ret) {
 	struct sentinel *sentinel = calloc(1, sizeof *sentinel);
 
 	if (!sentinel)
 		return SNECK_ENOMEM;
 	sentinel->config = *config;
-	sentinel->login = (struct url){ .kind = URL_SENTINEL,
-		.user = config->url->sentinel_user,
-		.password = config->url->sentinel_password,
-		.seeds = config->url->seeds,
-		.seeds_n = config->url->seeds_n,
-		.service = config->url->service,
-		.tls = config->url->tls,
-		.server_name = config->url->server_name };
+	sentinel->login = snecki_sentinel_login(config->url);
 	const struct link_config link = { .url = &sentinel->login,
 		.sentinel = true,
 		.tls = config->tls,

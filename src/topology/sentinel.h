@@ -32,6 +32,8 @@ struct sentinel_config {
 	void *ctx;
 };
 
+/* As whom to greet a sentinel; borrows from `url`. */
+struct url snecki_sentinel_login(const struct url *url);
 int snecki_sentinel_new(const struct sentinel_config *config, struct sentinel **ret);
 void snecki_sentinel_free(struct sentinel *sentinel);
 void snecki_sentinel_abandon(struct sentinel *sentinel); /* in a forked child */

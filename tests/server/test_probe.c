@@ -53,8 +53,16 @@ static void the_facts_are_those_of_the_server(void **state) {
 	assert_string_equal(info.maxmemory_policy, "noeviction");
 	assert_int_equal(info.maxmemory, 0);
 	assert_int_equal(info.persistence, SNECK_PERSISTENCE_NONE);
+	assert_string_equal(info.appendfsync, "everysec");
 	assert_int_equal(info.replicas, 0);
+	assert_int_equal(info.replica_lag_s, -1);
+	assert_int_equal(info.min_replicas, 0);
+	assert_int_equal(info.min_replicas_lag_s, 10);
 	assert_int_equal(info.cluster, 0);
+	assert_int_equal(info.nodes, 1);
+	assert_string_equal(info.where, "");
+	assert_int_equal(info.sentinels_named, -1);
+	assert_int_equal(info.cluster_ok, -1);
 	assert_in_range(info.rtt_us, 1, 1000000);
 	assert_true(info.clock_known);
 	assert_true(llabs((long long)info.clock_offset_ms) < 1000);
@@ -111,6 +119,8 @@ static void what_is_not_allowed_is_unknown_and_named(void **state) {
 	assert_string_equal(info.maxmemory_policy, "");
 	assert_int_equal(info.persistence, -1);
 	assert_int_equal(info.replicas, -1);
+	assert_int_equal(info.min_replicas, -1);
+	assert_string_equal(info.appendfsync, "");
 	assert_true(info.rights_known);
 	assert_string_equal(info.missing[SNECK_ROLE_HOLDER], "zadd del");
 	assert_string_equal(info.missing[SNECK_ROLE_VIEWER], "");
@@ -155,6 +165,11 @@ static void bad_arguments_are_refused(void **state) {
 	(void)state;
 	sneck_client *client = test_open(server->url);
 	sneck_probe_info info = { .size = 8 };
+	assert_int_equal(sneck_probe(client, &info, NULL), SNECK_EINVAL);
+	info = (sneck_probe_info)SNECK_PROBE_INFO_INIT;
+	info.node = 1; /* there is one server */
+	assert_int_equal(sneck_probe(client, &info, NULL), SNECK_EINVAL);
+	info.node = -1;
 	assert_int_equal(sneck_probe(client, &info, NULL), SNECK_EINVAL);
 	assert_int_equal(sneck_probe(client, NULL, NULL), SNECK_EINVAL);
 	assert_int_equal(sneck_probe(NULL, &info, NULL), SNECK_EINVAL);
