@@ -67,8 +67,8 @@ int sneck_stats(sneck_client *client, sneck_counters *ret_stats) {
 	struct conn_counters conn = { 0 };
 	pthread_mutex_lock(&client->mutex);
 	snecki_core_counters(client->core, &core);
-	if (client->conn)
-		snecki_conn_counters(client->conn, &conn);
+	if (client->servers)
+		snecki_servers_counters(client->servers, &conn);
 	pthread_mutex_unlock(&client->mutex);
 	size_t size = ret_stats->size < sizeof *ret_stats ? ret_stats->size : sizeof *ret_stats;
 	sneck_counters stats = {

@@ -138,6 +138,10 @@ struct buf *snecki_asks_bytes(struct asks *asks, size_t i) {
 	return &asks->ask[i].req.bytes;
 }
 
+void snecki_asks_only(struct asks *asks, size_t i, unsigned node) {
+	asks->ask[i].req.only_node = node;
+}
+
 /* All have come back. The first that has no answer decides. */
 static int result(struct asks *asks, int unknown, sneck_error *reterr) {
 	for (size_t i = 0; i < asks->n; i++) {
@@ -156,10 +160,10 @@ int snecki_asks_run(struct asks *asks, int64_t deadline_ns, int unknown, sneck_e
 
 	atomic_fetch_add(&asks->refs, (int)asks->n);
 	for (size_t i = 0; i < asks->n; i++)
-		snecki_conn_submit(client->conn, &asks->ask[i].req);
-	if (asks->n == 0 || snecki_conn_park(client->conn, &asks->parker, deadline_ns))
+		snecki_servers_submit(client->servers, &asks->ask[i].req);
+	if (asks->n == 0 || snecki_servers_park(client->servers, &asks->parker, deadline_ns))
 		return result(asks, unknown, reterr);
-	snecki_conn_orphan_all(client->conn, &asks->parker);
+	snecki_servers_orphan_all(client->servers, &asks->parker);
 	return snecki_err(reterr, unknown, "no answer from %s in time", client->display);
 }
 
@@ -170,4 +174,37 @@ const struct redisReply *snecki_asks_reply(const struct asks *asks, size_t i) {
 void snecki_asks_free(struct asks *asks) {
 	if (asks)
 		unref(asks);
+}
+
+/* Any question leads to all servers being known. */
+static int find_servers(sneck_client *client, sneck_error *reterr) {
+	struct asks *asks = snecki_asks_new(client, 1);
+
+	if (!asks)
+		return snecki_err(reterr, SNECK_ENOMEM, "out of memory");
+	snecki_buf_resp_array(snecki_asks_bytes(asks, 0), 1);
+	snecki_buf_resp_str(snecki_asks_bytes(asks, 0), "PING");
+	int64_t deadline_ns = snecki_after_ms(snecki_now_ns(), client->connect_ms + client->command_ms);
+	int r = snecki_asks_run(asks, deadline_ns, SNECK_ECONN, reterr);
+	snecki_asks_free(asks);
+	return r;
+}
+
+int snecki_ask_servers(sneck_client *client, unsigned **ret, size_t *ret_n, sneck_error *reterr) {
+	size_t n = snecki_servers_list(client->servers, NULL, 0), most;
+
+	if (n == 0) {
+		int r = find_servers(client, reterr);
+		if (r < 0)
+			return r;
+		n = snecki_servers_list(client->servers, NULL, 0);
+	}
+	most = n;
+	unsigned *servers = calloc(n ? n : 1, sizeof *servers);
+	if (!servers)
+		return snecki_err(reterr, SNECK_ENOMEM, "out of memory");
+	n = snecki_servers_list(client->servers, servers, most);
+	*ret = servers;
+	*ret_n = n < most ? n : most;
+	return 0;
 }

@@ -15,7 +15,6 @@
 #include "base/clock.h"
 #include "client/break.h"
 #include "client/probe.h"
-#include "topology/sentinel.h"
 
 /* Thread: any. */
 void snecki_client_wake(void *ctx) {
@@ -27,32 +26,31 @@ void snecki_client_wake(void *ctx) {
 
 /* ---- What net tells us --------------------------------------------------------------------------*/
 
-static void on_conn_up(void *ctx) {
+static void on_up(void *ctx, int lane) {
 	sneck_client *client = ctx;
 
 	snecki_log(&client->log, LOG_DEBUG_, "connected to %s", client->display);
 	snecki_client_lock(client);
 	client->down.code = 0;
 	pthread_cond_broadcast(&client->changed);
-	snecki_core_connected(client->core, snecki_now_ns());
+	snecki_core_connected(client->core, lane, snecki_now_ns());
 	snecki_client_unlock(client);
 }
 
-static void on_conn_down(void *ctx, const struct sneck_error *why) {
+static void on_down(void *ctx, const struct sneck_error *why, bool all) {
 	sneck_client *client = ctx;
+	struct lock_core_counters counters;
 
 	snecki_log(&client->log, LOG_WARN_, "no connection to %s: %s", client->display, why->text);
-	if (client->sentinel) /* it has gone, or is a replica by now */
-		snecki_sentinel_doubt(client->sentinel, snecki_now_ns());
 	snecki_client_lock(client);
-	client->down = *why;
+	if (all)
+		client->down = *why;
 	pthread_cond_broadcast(&client->changed);
-	struct lock_core_counters counters;
 	snecki_core_counters(client->core, &counters);
 	snecki_client_unlock(client);
 	/* What is held may be lost by now: find out, rather than wait until a renewal is due. */
 	if (counters.holds > 0 && why->code == SNECK_ECONN && !atomic_load(&client->closing))
-		snecki_conn_want(client->conn);
+		snecki_servers_want(client->servers);
 }
 
 static void on_sub_ready(void *ctx) {
@@ -74,12 +72,9 @@ static void on_sub_down(void *ctx, const struct sneck_error *why) {
 	snecki_client_unlock(client);
 }
 
-static void on_sub_message(void *ctx, const char *payload, size_t len) {
-	sneck_client *client = ctx;
+static void on_note(sneck_client *client, const char *payload, size_t len) {
 	struct lock_note note;
 
-	if (snecki_probe_heard(client, payload, len))
-		return;
 	if (!snecki_native.read_note(&client->session, payload, len, &note)) {
 		snecki_log(&client->log, LOG_DEBUG_, "a message was not understood (%zu bytes)", len);
 		return;
@@ -89,6 +84,13 @@ static void on_sub_message(void *ctx, const char *payload, size_t len) {
 		snecki_grace_cut(client, note.attempt, note.kept_ms);
 	snecki_core_note(client->core, &note, snecki_now_ns());
 	snecki_client_unlock(client);
+}
+
+static void on_sub_message(void *ctx, const char *payload, size_t len) {
+	sneck_client *client = ctx;
+
+	if (!snecki_probe_heard(client, payload, len))
+		on_note(client, payload, len);
 }
 
 /* A subject is the layout and the name of a lock: see on_listen in carry.c. */
@@ -115,86 +117,38 @@ static void on_topic_message(
         void *ctx, const char *subject, size_t subject_len, const char *payload, size_t len) {
 	const struct lock_traits *layout = layout_of(subject);
 
-	if (snecki_dialect_of(layout)->says_free(payload, len))
+	if (!layout->polls)
+		on_note(ctx, payload, len);
+	else if (snecki_dialect_of(layout)->says_free(payload, len))
 		look_at(ctx, layout, subject + sizeof(void *), subject_len - sizeof(void *));
-}
-
-/* ---- Where the server is -------------------------------------------------------------------------*/
-
-static int where_is_it(void *ctx, struct endpoint *ret, struct sneck_error *reterr) {
-	const sneck_client *client = ctx;
-	return snecki_sentinel_where(client->sentinel, ret, reterr);
-}
-
-static bool is_it_elsewhere(void *ctx, const struct sneck_error *why) {
-	const sneck_client *client = ctx;
-	return snecki_sentinel_elsewhere(client->sentinel, why, snecki_now_ns());
-}
-
-static void on_primary_change(void *ctx) {
-	sneck_client *client = ctx;
-
-	snecki_conn_look_again(client->conn);
-	snecki_sub_look_again(client->sub, snecki_now_ns());
-}
-
-static int make_sentinel(sneck_client *client) {
-	const struct sentinel_config config = {
-		.url = &client->url,
-		.tls = client->tls,
-		.client_name = client->session_id,
-		.connect_ms =
-		        client->connect_ms / 2, /* there is another one to ask, and the server to reach */
-		.command_ms = client->command_ms,
-		.log = &client->log,
-		.on_change = on_primary_change,
-		.ctx = client,
-	};
-	return client->url.kind == URL_SENTINEL ? snecki_sentinel_new(&config, &client->sentinel) : 0;
 }
 
 int snecki_client_links(sneck_client *client) {
 	struct buf channel = BUF_INIT;
-	struct conn_config conn = {
-		.url = &client->server,
-		.tls = client->tls,
-		.where = client->url.kind == URL_SENTINEL ? where_is_it : NULL,
-		.elsewhere = client->url.kind == URL_SENTINEL ? is_it_elsewhere : NULL,
-		.client_name = client->session_id,
-		.connect_ms = client->connect_ms,
-		.command_ms = client->command_ms,
-		.log = &client->log,
-		.on_up = on_conn_up,
-		.on_down = on_conn_down,
-		.wake_background = snecki_client_wake,
-		.after_read = snecki_client_wake_done,
-		.ctx = client,
-	};
 	int r = snecki_native.channel(&client->session, &channel); /* no other has one */
-	struct sub_config sub = {
-		.url = &client->server,
+	const struct servers_config config = {
+		.url = &client->url,
+		.server = &client->server,
 		.tls = client->tls,
-		.where = client->url.kind == URL_SENTINEL ? where_is_it : NULL,
 		.client_name = client->session_id,
 		.channel = channel.data,
 		.channel_len = channel.len,
 		.connect_ms = client->connect_ms,
 		.command_ms = client->command_ms,
 		.log = &client->log,
-		.on_ready = on_sub_ready,
-		.on_down = on_sub_down,
+		.on_up = on_up,
+		.on_down = on_down,
+		.on_heard = on_sub_ready,
+		.on_deaf = on_sub_down,
 		.on_message = on_sub_message,
 		.on_topic_ready = on_topic_ready,
 		.on_topic_message = on_topic_message,
 		.wake_background = snecki_client_wake,
+		.after_read = snecki_client_wake_done,
 		.ctx = client,
 	};
 	if (r == 0)
-		r = make_sentinel(client);
-	if (r == 0)
-		r = snecki_conn_new(&conn, &client->conn);
-	if (r == 0)
-		r = snecki_sub_new(&sub, &client->sub);
+		r = snecki_servers_new(&config, &client->servers);
 	snecki_buf_done(&channel);
 	return r;
 }
@@ -222,27 +176,18 @@ static void drain_wake(sneck_client *client) {
 }
 
 static void turn(sneck_client *client) {
-	struct pollfd pfds[6];
+	struct pollfd *pfds;
 	struct timespec left;
 
 	snecki_client_run_deferred(client);
 	int64_t due_ns = run_timers(client);
 	snecki_record_run(client, &due_ns);
-	pfds[0] = (struct pollfd){ .fd = client->wake_fd, .events = POLLIN };
-	int conn_n = snecki_conn_bg_prepare(client->conn, pfds + 1, &due_ns);
-	int sub_n = snecki_sub_bg_prepare(client->sub, pfds + 1 + conn_n, &due_ns);
-	int all_n = 1 + conn_n + sub_n, sentinel_n = 0;
-	if (client->sentinel)
-		sentinel_n = snecki_sentinel_bg_prepare(client->sentinel, pfds + all_n, &due_ns);
+	size_t n = snecki_servers_bg_prepare(client->servers, client->wake_fd, &pfds, &due_ns);
 	snecki_time_left(due_ns, &left);
-	ppoll(pfds, (nfds_t)(all_n + sentinel_n), &left, NULL);
+	ppoll(pfds, (nfds_t)n, &left, NULL);
 	if (pfds[0].revents)
 		drain_wake(client);
-	int64_t now_ns = snecki_now_ns();
-	snecki_conn_bg_run(client->conn, pfds + 1, conn_n, now_ns);
-	snecki_sub_bg_run(client->sub, pfds + 1 + conn_n, sub_n, now_ns);
-	if (client->sentinel)
-		snecki_sentinel_bg_run(client->sentinel, pfds + all_n, sentinel_n, now_ns);
+	snecki_servers_bg_run(client->servers, snecki_now_ns());
 }
 
 void *snecki_client_background(void *arg) {

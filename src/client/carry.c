@@ -66,6 +66,8 @@ static void answer(
 	const char *detail = error && error->code ? error->text : NULL;
 
 	snecki_buf_done(&carried->req.bytes);
+	if (carried->req.conn)
+		call_of(carried)->lane = snecki_servers_lane(client->servers, &carried->req);
 	snecki_client_lock(client);
 	client->answer_code = detail ? error->code : 0;
 	if (detail)
@@ -129,22 +131,42 @@ static bool script_unknown(const struct carried *carried, const struct redisRepl
 	       snecki_server_error_find(reply->str, (size_t)reply->len)->action == ACT_EVAL;
 }
 
-/* The server has never seen the script, or has forgotten it: it did not run, so send its text. That
- * puts it behind what was sent meanwhile, perhaps behind its own withdrawal: then it is not sent. */
-static bool resend_with_text(struct carried *carried) {
+/* It did not run. False: nobody wants it any more; else the caller may submit, in order with everything that
+ * the core sends, and unlocks send_mutex. */
+static bool lock_to_resend(struct carried *carried) {
 	sneck_client *client = carried->client;
 
-	carried->full_text = true;
-	/* Its thread may have left by now; it is woken by the result, wherever that is read. */
-	carried->req.parker = NULL;
 	snecki_client_lock(client);
 	bool wanted = snecki_call_wanted(call_of(carried));
 	if (wanted)
 		pthread_mutex_lock(&client->send_mutex);
 	pthread_mutex_unlock(&client->mutex);
-	if (!wanted)
+	return wanted;
+}
+
+/* The server has never seen the script, or has forgotten it: it did not run, so send its text. That
+ * puts it behind what was sent meanwhile, perhaps behind its own withdrawal: then it is not sent. */
+static bool resend_with_text(struct carried *carried) {
+	carried->full_text = true;
+	/* Its thread may have left by now; it is woken by the result, wherever that is read. */
+	carried->req.parker = NULL;
+	if (!lock_to_resend(carried))
 		return false;
 	submit(carried);
+	pthread_mutex_unlock(&carried->client->send_mutex);
+	return true;
+}
+
+/* The same, when another server has the lock, or this one had it not yet. */
+static bool resend_elsewhere(struct req *req, void (*send)(struct req *req, void *to), void *to) {
+	struct carried *carried = LIST_ITEM(req, struct carried, req);
+	sneck_client *client = carried->client;
+
+	if (!lock_to_resend(carried))
+		return false;
+	atomic_store(&client->submitter, (uintptr_t)pthread_self());
+	send(req, to);
+	atomic_store(&client->submitter, 0);
 	pthread_mutex_unlock(&client->send_mutex);
 	return true;
 }
@@ -164,10 +186,9 @@ static void request_done(struct req *req, enum req_status status, const struct r
 			if (reply->type == REDIS_REPLY_ERROR &&
 			        snecki_server_error_find(reply->str, (size_t)reply->len)->action ==
 			                ACT_REDISCOVER)
-				snecki_conn_break(carried->client->conn, "the server is no primary any more");
+				snecki_conn_break(req->conn, "the server is no primary any more");
 			if (outcome.status == LOCK_UNKNOWN && reply->type != REDIS_REPLY_ERROR)
-				snecki_conn_break(
-				        carried->client->conn, "an answer was not about its request");
+				snecki_conn_break(req->conn, "an answer was not about its request");
 		} else if (resend_with_text(carried)) {
 			return;
 		} else {
@@ -223,7 +244,7 @@ static void submit(struct carried *carried) {
 			snecki_err(&error, r, "the %s dialect cannot do this", dialect_of(carried)->name);
 		answer_or_defer(carried, &outcome, &error);
 	} else {
-		snecki_conn_submit(client->conn, &carried->req);
+		snecki_servers_submit(client->servers, &carried->req);
 	}
 	atomic_store(&client->submitter, 0);
 }
@@ -233,7 +254,7 @@ static void listen_from_now(sneck_client *client) {
 	if (client->subscribed_once)
 		return;
 	client->subscribed_once = true;
-	snecki_sub_want(client->sub);
+	snecki_servers_hear(client->servers);
 }
 
 static void on_send(void *ctx, struct lock_call *call, const char *name, size_t name_len) {
@@ -244,10 +265,11 @@ static void on_send(void *ctx, struct lock_call *call, const char *name, size_t 
 	carried->name = name;
 	carried->name_len = name_len;
 	carried->req.done = request_done;
+	carried->req.resend = resend_elsewhere;
 	carried->req.parker = client->current;
 	snecki_list_append(&client->outbox, &carried->node);
 	snecki_record_begin(client);
-	if ((call->op.queue || call->op.kind == OP_RENEW) && !call->layout->polls)
+	if ((call->op.queue || call->op.kind == OP_RENEW) && !call->layout->polls && !client->session.sharded)
 		listen_from_now(client);
 }
 
@@ -402,9 +424,10 @@ static void on_listen(void *ctx, const struct lock_traits *layout, const char *n
 	snecki_buf_add(&subject, &layout, sizeof layout); /* whose lock the messages are about */
 	snecki_buf_add(&subject, name, name_len);
 	if (r == 0 && !on)
-		snecki_sub_unlisten(client->sub, channel.data, channel.len);
+		snecki_servers_unlisten(client->servers, channel.data, channel.len);
 	else if (r == 0 && !subject.failed)
-		r = snecki_sub_listen(client->sub, channel.data, channel.len, subject.data, subject.len);
+		r = snecki_servers_listen(client->servers, channel.data, channel.len, client->session.sharded,
+		        subject.data, subject.len);
 	if (r < 0 || subject.failed)
 		snecki_log(&client->log, LOG_WARN_, "out of memory for a subscription");
 	snecki_buf_done(&channel);

@@ -17,7 +17,10 @@
 #include "base/random.h"
 #include "net/tls.h"
 #include "topology/local.h"
-#include "topology/sentinel.h"
+
+/* While a slot is being moved a message may not reach those who wait, who find their grant by the heartbeat:
+ * with it a quarter late they have slept for less than a second. */
+enum { CLUSTER_BEAT_MS = 700 };
 
 /* ---- Fork ---------------------------------------------------------------------------------------*/
 
@@ -196,6 +199,7 @@ static void set_options(sneck_client *client, const sneck_client_options *option
 		.bury_ms = SNECK_BURY_MS,
 		.uuid = client->uuid,
 		.prefix = client->prefix ? client->prefix : "",
+		.sharded = client->url.kind == URL_CLUSTER,
 	};
 }
 
@@ -230,7 +234,8 @@ static int make_core(sneck_client *client) {
 		.call_extra = snecki_client_call_extra(),
 		.session = client->session_id,
 		.wait_lease_ms = SNECK_WAITER_LEASE_MS,
-		.beat_ms = SNECK_WAITER_BEAT_MS,
+		.beat_ms = client->session.sharded ? CLUSTER_BEAT_MS : SNECK_WAITER_BEAT_MS,
+		.lock_channels = client->session.sharded,
 		.handover_max = client->handover_max,
 		.handover_ns = client->handover_ms * NS_PER_MS,
 		.verify_grants = (client->flags & SNECK_OPEN_VERIFY_GRANTS) != 0,
@@ -383,7 +388,7 @@ static int start_locked(sneck_client *client, int64_t deadline_ns, sneck_error *
 		if (r < 0)
 			return r;
 	}
-	if (!client->conn) {
+	if (!client->servers) {
 		int r = snecki_client_links(client);
 		if (r < 0)
 			return snecki_err(reterr, r, "%s", sneck_strerror(r));
@@ -403,7 +408,7 @@ int snecki_client_start(sneck_client *client, int64_t deadline_ns, sneck_error *
 		return r;
 	}
 	/* The private server may have been stopped since: it is started again on demand. */
-	if (client->url.kind == URL_LOCAL && !snecki_conn_is_up(client->conn))
+	if (client->url.kind == URL_LOCAL && !snecki_servers_up(client->servers))
 		return find_local(client, deadline_ns, reterr);
 	return 0;
 }
@@ -415,14 +420,14 @@ int snecki_client_connect(sneck_client *client, sneck_error *reterr) {
 
 	if (r < 0)
 		return r;
-	snecki_conn_want(client->conn);
+	snecki_servers_want(client->servers);
 	pthread_mutex_lock(&client->mutex);
-	while (client->down.code == 0 && !snecki_conn_is_up(client->conn))
+	while (client->down.code == 0 && !snecki_servers_up(client->servers))
 		if (!snecki_client_await_change(client, deadline_ns))
 			break;
 	struct sneck_error down = client->down;
 	pthread_mutex_unlock(&client->mutex);
-	if (snecki_conn_is_up(client->conn))
+	if (snecki_servers_up(client->servers))
 		return 0;
 	if (down.code == 0)
 		return snecki_err(reterr, SNECK_ECONN, "no connection to %s in time", client->display);
@@ -492,11 +497,8 @@ void snecki_client_close(sneck_client *client) {
 		snecki_client_wake(client);
 		pthread_join(client->background, NULL);
 	}
-	if (client->sub)
-		snecki_sub_free(client->sub);
-	snecki_sentinel_free(client->sentinel);
-	if (client->conn) {
-		snecki_conn_free(client->conn); /* answers what is left: the core frees the calls */
+	if (client->servers) {
+		snecki_servers_free(client->servers); /* answers what is left: the core frees the calls */
 		snecki_client_run_deferred(client);
 	}
 	pthread_cond_destroy(&client->changed);
@@ -510,11 +512,6 @@ void snecki_client_abandon(sneck_client *client) {
 	/* No thread of the parent exists here, and its mutexes may be locked for ever: just free. */
 	if (client->have_key)
 		pthread_key_delete(client->thread_key);
-	if (client->sub)
-		snecki_sub_abandon(client->sub);
-	if (client->sentinel)
-		snecki_sentinel_abandon(client->sentinel);
-	if (client->conn)
-		snecki_conn_abandon(client->conn);
+	snecki_servers_abandon(client->servers);
 	free_client(client);
 }

@@ -22,8 +22,8 @@
 #include "dialect/dialect.h"
 #include "lock/core.h"
 #include "net/conn.h"
-#include "net/sub.h"
 #include "net/url.h"
+#include "topology/servers.h"
 
 enum { SESSION_MAX = 40 };
 
@@ -90,7 +90,6 @@ struct record {
 	struct req req;
 };
 
-struct sentinel;
 struct tls_context;
 
 struct sneck_client {
@@ -138,9 +137,7 @@ struct sneck_client {
 	pthread_mutex_t defer_mutex;
 	struct list deferred; /* answers that came from inside a submit */
 
-	struct conn *conn;
-	struct sub *sub;
-	struct sentinel *sentinel; /* NULL: the server is where the URL says */
+	struct servers *servers; /* NULL: not started */
 	struct record record;
 	uint64_t echo_number;  /* of the probe's message that is under way; 0: none. Under mutex, as … */
 	int64_t echo_heard_ns; /* … when the last one came, and … */
@@ -186,7 +183,7 @@ void snecki_client_run_deferred(sneck_client *client);
 /* background.c */
 void *snecki_client_background(void *client);
 void snecki_client_wake(void *client);
-int snecki_client_links(sneck_client *client); /* makes conn and sub */
+int snecki_client_links(sneck_client *client); /* makes `servers` */
 
 /* wait.c: blocking calls */
 void snecki_waiter_init(struct waiter *waiter);

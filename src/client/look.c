@@ -82,8 +82,8 @@ static int read_look(
 	return 0;
 }
 
-/* One batch. `with_text`: the first question brings the script along, for those behind it as well. 1: the
- * server did not know the script. */
+/* One batch. `with_text`: the first question brings the script along, for those behind it as well, unless
+ * they go to other servers. 1: the server did not know the script. */
 static int ask_batch(sneck_client *client, struct look *looks, size_t n, size_t most, bool with_text,
         bool skip_foreign, sneck_error *reterr) {
 	struct asks *asks = snecki_asks_new(client, n);
@@ -91,7 +91,7 @@ static int ask_batch(sneck_client *client, struct look *looks, size_t n, size_t 
 
 	for (size_t i = 0; r == 0 && i < n; i++)
 		r = client->dialect->encode_inspect(&client->session, looks[i].name, looks[i].name_len, most,
-		        with_text && i == 0, snecki_asks_bytes(asks, i));
+		        with_text && (i == 0 || client->session.sharded), snecki_asks_bytes(asks, i));
 	if (r < 0) {
 		snecki_asks_free(asks);
 		return snecki_err(reterr, r, "%s", sneck_strerror(r));
@@ -276,7 +276,9 @@ static int take_keys(sneck_client *client, const redisReply *reply, const char *
 	return r < 0 ? no_memory(reterr) : 0;
 }
 
-static int walk_keys(sneck_client *client, const char *pattern, struct walk *walk, sneck_error *reterr) {
+/* The keys of one server. */
+static int walk_server(
+        sneck_client *client, unsigned server, const char *pattern, struct walk *walk, sneck_error *reterr) {
 	char cursor[CURSOR_MAX] = "0";
 	int r;
 
@@ -284,6 +286,7 @@ static int walk_keys(sneck_client *client, const char *pattern, struct walk *wal
 		struct asks *asks = snecki_asks_new(client, 1);
 		if (!asks)
 			return no_memory(reterr);
+		snecki_asks_only(asks, 0, server);
 		r = client->dialect->encode_scan(&client->session, cursor, snecki_asks_bytes(asks, 0));
 		if (r < 0)
 			r = no_memory(reterr);
@@ -295,6 +298,18 @@ static int walk_keys(sneck_client *client, const char *pattern, struct walk *wal
 		if (r == 0 && atomic_load(&client->closing))
 			r = snecki_err(reterr, SNECK_ECLOSED, "%s", sneck_strerror(SNECK_ECLOSED));
 	} while (r == 0 && strcmp(cursor, "0") != 0);
+	return r;
+}
+
+/* A key that moves from one server to another meanwhile may be seen twice, or not at all. */
+static int walk_keys(sneck_client *client, const char *pattern, struct walk *walk, sneck_error *reterr) {
+	unsigned *servers = NULL;
+	size_t n = 0;
+	int r = snecki_ask_servers(client, &servers, &n, reterr);
+
+	for (size_t i = 0; r == 0 && i < n; i++)
+		r = walk_server(client, servers[i], pattern, walk, reterr);
+	free(servers);
 	return r;
 }
 

@@ -279,13 +279,13 @@ static bool wait_for_subscription(sneck_client *client) {
 	snecki_client_lock(client);
 	client->sub_failed = false;
 	snecki_client_unlock(client);
-	snecki_sub_want(client->sub);
+	snecki_servers_hear(client->servers);
 	snecki_client_wake(client);
 	snecki_client_lock(client);
-	while (!snecki_sub_is_ready(client->sub) && !client->sub_failed &&
+	while (!snecki_servers_heard(client->servers) && !client->sub_failed &&
 	        snecki_client_await_change(client, deadline_ns))
 		;
-	bool ready = snecki_sub_is_ready(client->sub);
+	bool ready = snecki_servers_heard(client->servers);
 	snecki_client_unlock(client);
 	return ready;
 }

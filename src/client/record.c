@@ -99,7 +99,7 @@ static void submit(sneck_client *client) {
 	if (encode(client) < 0)
 		request_done(req, REQ_NOT_SENT, NULL, NULL);
 	else
-		snecki_conn_submit(client->conn, req);
+		snecki_servers_submit(client->servers, req);
 }
 
 /* It is out of line. True: it was taken again, to remove what it may have written. */
@@ -179,7 +179,7 @@ static void listen(sneck_client *client, int64_t *due_ns) {
 	if (snecki_now_ns() >= record->listen_ns) {
 		record->listen_ns = NS_NEVER;
 		client->subscribed_once = true;
-		snecki_sub_want(client->sub);
+		snecki_servers_hear(client->servers);
 	}
 	if (record->listen_ns < *due_ns)
 		*due_ns = record->listen_ns;

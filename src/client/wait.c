@@ -18,7 +18,7 @@ void snecki_waiter_init(struct waiter *waiter) {
 /* Requests that were sent for this thread and are still unanswered go on without it. The last use of
  * the client in a call: once it is counted out, sneck_close may free everything. */
 void snecki_waiter_done(sneck_client *client, struct waiter *waiter) {
-	snecki_conn_orphan_all(client->conn, &waiter->parker);
+	snecki_servers_orphan_all(client->servers, &waiter->parker);
 	snecki_parker_done(&waiter->parker);
 	snecki_client_leave(client);
 }
@@ -33,7 +33,7 @@ int snecki_waiter_wait(
 	/* Once the parker is ready the wish is nobody else's any more: no lock is needed to look at it. And
 	 * a wish that is done always makes the parker ready, which must be waited for: somebody is about
 	 * to touch it. */
-	while (!snecki_conn_park(client->conn, &waiter->parker, deadline_ns)) {
+	while (!snecki_servers_park(client->servers, &waiter->parker, deadline_ns)) {
 		snecki_client_lock(client);
 		if (!wish->done && snecki_wish_unanswered(wish) && deadline_ns < answer_deadline_ns) {
 			deadline_ns = answer_deadline_ns;

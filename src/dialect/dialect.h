@@ -27,6 +27,7 @@ struct dialect_session {
 	int64_t bury_ms;
 	const char *uuid;   /* the session's other name, for layouts that want one: 36 characters */
 	const char *prefix; /* before every name, in layouts without namespaces; "" by default */
+	bool sharded;       /* a cluster: messages go by channels that lie in the lock's slot */
 };
 
 /* Who a session is, for people who look at locks. Texts are NUL-terminated and may be empty. */
@@ -58,7 +59,8 @@ struct dialect {
 	bool (*read_note)(const struct dialect_session *session, const char *payload, size_t len,
 	        struct lock_note *ret);
 	/* traits.polls: the channel on which `attempt` hears that the lock may be free, and whether this is
-	 * what a message of it says. */
+	 * what a message of it says. `sharded`: the channel of this lock for this session, whose messages are
+	 * read by read_note. */
 	int (*lock_channel)(const struct dialect_session *session, const char *name, size_t name_len,
 	        uint64_t attempt, struct buf *out);
 	bool (*says_free)(const char *payload, size_t len);

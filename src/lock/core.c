@@ -37,7 +37,8 @@ int snecki_core_new(const struct lock_core_config *config, struct lock_core **re
 	core->config = *config;
 	core->rng = config->seed | 1;
 	snecki_list_init(&core->wishes);
-	snecki_list_init(&core->renew_line);
+	for (int i = 0; i < LANES; i++)
+		snecki_list_init(&core->lanes[i].renew_line);
 	snecki_heap_init(&core->timers);
 	snecki_heap_init(&core->wish_timers);
 	if (!find_realm(core, config->layout, true))
@@ -99,6 +100,7 @@ struct lock_entry *snecki_entry_get(struct lock_core *core, const struct lock_tr
 	memcpy(entry->name, name, name_len);
 	entry->name_len = name_len;
 	entry->realm = realm;
+	entry->lane = LANE_UNKNOWN;
 	snecki_list_init(&entry->grants);
 	snecki_list_init(&entry->queue);
 	snecki_list_init(&entry->later);
@@ -369,13 +371,19 @@ bool snecki_core_idle(const struct lock_core *core) {
 
 /* ---- The link -----------------------------------------------------------------------------------*/
 
-static void each_grant(struct lock_core *core, int64_t now_ns,
+static bool in_lane(const struct lock_entry *entry, int lane) {
+	return lane < 0 || entry->lane == LANE_UNKNOWN || entry->lane == (unsigned)lane % LANES;
+}
+
+static void each_grant(struct lock_core *core, int lane, int64_t now_ns,
         void (*visit)(struct lock_core *core, struct lock_grant *grant, int64_t now_ns)) {
 	struct lock_entry *next = snecki_entry_next(core, NULL);
 
 	while (next) {
 		struct lock_entry *entry = next;
 		next = snecki_entry_next(core, entry);
+		if (!in_lane(entry, lane))
+			continue;
 		LIST_EACH (g, &entry->grants) {
 			struct lock_grant *grant = LIST_ITEM(g, struct lock_grant, in_entry);
 			visit(core, grant, now_ns);
@@ -397,8 +405,8 @@ static void retry_now(struct lock_core *core, struct lock_grant *grant, int64_t 
 		grant->beat_at_ns = now_ns;
 }
 
-void snecki_core_connected(struct lock_core *core, int64_t now_ns) {
-	each_grant(core, now_ns, retry_now);
+void snecki_core_connected(struct lock_core *core, int lane, int64_t now_ns) {
+	each_grant(core, lane, now_ns, retry_now);
 }
 
 /* A grant may have been announced while nobody listened. */
@@ -411,7 +419,7 @@ static void look_again(struct lock_core *core, struct lock_grant *grant, int64_t
 }
 
 void snecki_core_subscribed(struct lock_core *core, int64_t now_ns) {
-	each_grant(core, now_ns, look_again);
+	each_grant(core, -1, now_ns, look_again);
 }
 
 /* ---- Time ---------------------------------------------------------------------------------------*/

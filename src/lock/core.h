@@ -108,8 +108,11 @@ struct lock_call {
 	struct lock_grant *grant; /* NULL: nobody here cares for the answer any more */
 	struct lock_wish *ticket; /* the wish that this answer completes, or NULL */
 	struct list node;         /* grant's calls in flight */
-	bool watchdog;            /* a renewal that nobody asked for */
-	bool claim;               /* OP_BEAT: sent when the grant was believed already */
+	unsigned lane; /* which of several servers has the lock: the caller says it before the reply; 0: the
+	                  one */
+	unsigned renew_lane;
+	bool watchdog; /* a renewal that nobody asked for */
+	bool claim;    /* OP_BEAT: sent when the grant was believed already */
 };
 
 struct lock_hooks {
@@ -122,8 +125,9 @@ struct lock_hooks {
 	/* An id for OP_RENAME of our own attempt. */
 	void (*own_id)(void *ctx, const struct lock_traits *layout, char mode, uint64_t attempt,
 	        char ret_id[LOCK_ID_MAX]);
-	/* traits.polls: `attempt` begins (ends) to wait for the lock; until then it wants to hear when that
-	 * may be free (snecki_core_maybe_free). */
+	/* traits.polls, or config.lock_channels: `attempt` begins (ends) to wait for the lock; until then it
+	 * wants to hear when that may be free (snecki_core_maybe_free), or of its grant. With lock_channels
+	 * also one that holds, and wants to hear who else waits. */
 	void (*listen)(void *ctx, const struct lock_traits *layout, const char *name, size_t name_len,
 	        uint64_t attempt, bool on);
 };
@@ -139,6 +143,7 @@ struct lock_core_config {
 	unsigned handover_max;
 	int64_t handover_ns;
 	bool verify_grants;
+	bool lock_channels; /* messages come by a channel of each lock, which must be asked for */
 	/* What the layouts can do, LOCK_LAYOUTS_MAX at most. Locks of two layouts are two locks, whatever
 	 * their names. A wish that names none means `layout`. */
 	const struct lock_traits *layout;
@@ -188,10 +193,11 @@ bool snecki_core_shares(const struct lock_core *core);
 void snecki_core_reply(struct lock_core *core, struct lock_call *call, const struct lock_outcome *outcome,
         const char *detail, int64_t sent_ns, int64_t now_ns);
 void snecki_core_note(struct lock_core *core, const struct lock_note *note, int64_t now_ns);
-/* traits.polls: whoever waits for this lock asks at once. */
+/* Whoever waits for this lock asks at once: it may be free, or a message may have been missed. */
 void snecki_core_maybe_free(struct lock_core *core, const struct lock_traits *layout, const void *name,
         size_t name_len, int64_t now_ns);
-void snecki_core_connected(struct lock_core *core, int64_t now_ns);  /* commands flow (again) */
+/* Commands flow (again) to the server of that lane, and to those whose lane is not known; -1: to all. */
+void snecki_core_connected(struct lock_core *core, int lane, int64_t now_ns);
 void snecki_core_subscribed(struct lock_core *core, int64_t now_ns); /* messages flow (again) */
 
 /* The call did not run and would have to be sent again, behind everything that was sent since: does

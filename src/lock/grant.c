@@ -51,7 +51,7 @@ void snecki_grant_drop(struct lock_core *core, struct lock_grant *grant) {
 		struct lock_call *call = LIST_ITEM(c, struct lock_call, node);
 		snecki_list_remove(&call->node);
 		if (call->watchdog)
-			core->renewals_inflight--;
+			core->lanes[call->renew_lane].renewals_inflight--;
 		call->grant = NULL;
 		if (call->ticket)
 			snecki_wish_finish(core, call->ticket, SNECK_ELOST, NULL);
@@ -62,7 +62,7 @@ void snecki_grant_drop(struct lock_core *core, struct lock_grant *grant) {
 		grant->ticket->grant = NULL;
 	if (grant->entry->pending == grant)
 		grant->entry->pending = NULL;
-	snecki_grant_listen(core, grant, false);
+	snecki_grant_end_listen(core, grant);
 	snecki_map_remove(&core->attempts, &grant->by_attempt.node);
 	if (grant->conv_attempt)
 		snecki_map_remove(&core->attempts, &grant->by_conv.node);
@@ -134,16 +134,35 @@ void snecki_grant_bury(struct lock_grant *grant, uint64_t attempt) {
 	grant->bury[grant->bury_n++] = attempt;
 }
 
-/* ---- Layouts without a queue ---------------------------------------------------------------------*/
+/* ---- Channels of a lock's own, and layouts without a queue ----------------------------------------*/
 
-void snecki_grant_listen(struct lock_core *core, struct lock_grant *grant, bool on) {
+static void set_listening(struct lock_core *core, struct lock_grant *grant, bool on) {
 	const struct lock_entry *entry = grant->entry;
 
-	if (!snecki_layout_of(grant)->polls || grant->listening == on)
+	if (grant->listening == on)
 		return;
 	grant->listening = on;
 	core->config.hooks->listen(
 	        core->config.ctx, snecki_layout_of(grant), entry->name, entry->name_len, grant->attempt, on);
+}
+
+/* Who need not wait any more still holds, and hears by the same channel of others who do. */
+void snecki_grant_listen(struct lock_core *core, struct lock_grant *grant, bool on) {
+	if (snecki_layout_of(grant)->polls || (core->config.lock_channels && on))
+		set_listening(core, grant, on);
+}
+
+void snecki_grant_end_listen(struct lock_core *core, struct lock_grant *grant) {
+	set_listening(core, grant, false);
+}
+
+void snecki_grant_want_hints(struct lock_core *core, struct lock_grant *grant) {
+	if (core->config.lock_channels && !snecki_layout_of(grant)->polls)
+		set_listening(core, grant, true);
+}
+
+struct lock_lane *snecki_lane_of(struct lock_core *core, const struct lock_entry *entry) {
+	return &core->lanes[entry->lane == LANE_UNKNOWN ? 0 : entry->lane];
 }
 
 /* Pauses that grow by half, and differ by chance, so that those who wait do not ask together. */
@@ -396,7 +415,7 @@ void snecki_grant_leave(
 		snecki_grant_bury(grant, grant->conv_attempt);
 		snecki_grant_end_conv(core, grant);
 	}
-	snecki_grant_listen(core, grant, false);
+	snecki_grant_end_listen(core, grant);
 	grant->leave_op = grant->state == GRANT_HELD ? OP_RELEASE : OP_CANCEL;
 	grant->renew_first = false;
 	grant->lingers = false;

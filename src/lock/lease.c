@@ -250,7 +250,9 @@ void snecki_lease_renew(
 	} else {
 		call->watchdog = true;
 		grant->renewing = true;
-		core->renewals_inflight++;
+		call->renew_lane = (unsigned)(snecki_lane_of(core, grant->entry) - core->lanes);
+		core->lanes[call->renew_lane].renewals_inflight++;
+		snecki_grant_want_hints(core, grant);
 	}
 	snecki_call_send(core, call);
 }
@@ -267,15 +269,16 @@ static void renew_now(struct lock_core *core, struct lock_grant *grant, int64_t 
 void snecki_lease_renew_soon(struct lock_core *core, struct lock_grant *grant, int64_t now_ns) {
 	if (grant->renewing || !snecki_list_empty(&grant->in_line))
 		return;
-	if (core->renewals_inflight < RENEW_INFLIGHT_MAX)
+	struct lock_lane *lane = snecki_lane_of(core, grant->entry);
+	if (lane->renewals_inflight < RENEW_INFLIGHT_MAX)
 		renew_now(core, grant, now_ns);
 	else
-		snecki_list_append(&core->renew_line, &grant->in_line);
+		snecki_list_append(&lane->renew_line, &grant->in_line);
 }
 
-void snecki_lease_renew_next(struct lock_core *core, int64_t now_ns) {
-	while (core->renewals_inflight < RENEW_INFLIGHT_MAX && !snecki_list_empty(&core->renew_line)) {
-		struct lock_grant *grant = LIST_ITEM(core->renew_line.next, struct lock_grant, in_line);
+void snecki_lease_renew_next(struct lock_core *core, struct lock_lane *lane, int64_t now_ns) {
+	while (lane->renewals_inflight < RENEW_INFLIGHT_MAX && !snecki_list_empty(&lane->renew_line)) {
+		struct lock_grant *grant = LIST_ITEM(lane->renew_line.next, struct lock_grant, in_line);
 		snecki_list_remove(&grant->in_line);
 		if (grant->state == GRANT_HELD && !grant->renewing && snecki_grant_renewed(grant))
 			renew_now(core, grant, now_ns);
@@ -361,8 +364,10 @@ void snecki_lease_timer(struct lock_core *core, struct lock_grant *grant, int64_
 
 /* ---- The server's clock -------------------------------------------------------------------------*/
 
-static void clock_jumped(struct lock_core *core, int64_t ahead_ns, int64_t now_ns) {
+static void clock_jumped(struct lock_core *core, unsigned lane, int64_t ahead_ns, int64_t now_ns) {
 	for (struct lock_entry *entry = NULL; (entry = snecki_entry_next(core, entry));) {
+		if (entry->lane != lane && entry->lane != LANE_UNKNOWN)
+			continue;
 		LIST_EACH (g, &entry->grants) {
 			struct lock_grant *grant = LIST_ITEM(g, struct lock_grant, in_entry);
 			grant->beat_valid_ns -= ahead_ns;
@@ -377,16 +382,18 @@ static void clock_jumped(struct lock_core *core, int64_t ahead_ns, int64_t now_n
 	}
 }
 
-void snecki_lease_clock(
-        struct lock_core *core, const struct lock_outcome *outcome, int64_t sent_ns, int64_t now_ns) {
+void snecki_lease_clock(struct lock_core *core, unsigned lane, const struct lock_outcome *outcome,
+        int64_t sent_ns, int64_t now_ns) {
+	struct lock_lane *clock = &core->lanes[lane];
+
 	if (outcome->server_us <= 0 || sent_ns <= 0)
 		return;
-	if (core->clock_server_us) {
-		int64_t server_ns = (outcome->server_us - core->clock_server_us) * 1000;
-		int64_t ahead_ns = server_ns - (now_ns - core->clock_sent_ns);
+	if (clock->clock_server_us) {
+		int64_t server_ns = (outcome->server_us - clock->clock_server_us) * 1000;
+		int64_t ahead_ns = server_ns - (now_ns - clock->clock_sent_ns);
 		if (ahead_ns > 2 * NS_PER_MS)
-			clock_jumped(core, ahead_ns, now_ns);
+			clock_jumped(core, lane, ahead_ns, now_ns);
 	}
-	core->clock_server_us = outcome->server_us;
-	core->clock_sent_ns = sent_ns;
+	clock->clock_server_us = outcome->server_us;
+	clock->clock_sent_ns = sent_ns;
 }

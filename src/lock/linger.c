@@ -52,6 +52,7 @@ bool snecki_linger_begin(struct lock_core *core, struct lock_grant *grant, int64
 	if (now_ns >= snecki_linger_ends(core, grant))
 		return false;
 	grant->lingers = true;
+	snecki_grant_want_hints(core, grant);
 	mark_later(grant, now_ns);
 	snecki_lease_arm(core, grant);
 	return true;

@@ -9,7 +9,9 @@
 enum {
 	LINGER_LEAST_NS = 1000000, /* a wanted writer's grant lingers until this long after it was granted */
 	LINGER_MARK_NS = 50000000, /* the server is told that a grant lingers once it has for so long */
-	RENEW_INFLIGHT_MAX = 256,
+	RENEW_INFLIGHT_MAX = 256,  /* of each lane */
+	LANES = 64,                /* servers that are told apart; beyond that some share one */
+	LANE_UNKNOWN = LANES,
 	RETRY_NS = 100000000,       /* "not now" from the server: ask again after this */
 	LINK_RETRY_NS = 1000000000, /* no link: its return is an event, so this hardly matters */
 	LEAVE_EXTRA_NS = 1000000000,
@@ -50,7 +52,7 @@ struct lock_grant {
 	struct heap_node timer;
 	struct list calls; /* in flight */
 	struct list holds;
-	struct list in_line; /* core's renew_line */
+	struct list in_line; /* a lane's renew_line */
 	enum grant_state state;
 	enum conv_state conv;
 	char mode;
@@ -120,6 +122,7 @@ struct lock_entry {
 	struct list later;          /* upgrades that begin when another conversion is over */
 	struct lock_grant *pending; /* the shared grant that is asked for or queued, or NULL */
 	size_t calls;               /* in flight; they keep the entry alive */
+	unsigned lane;              /* where it was last found, or LANE_UNKNOWN */
 	bool advancing;             /* an OP_ADVANCE is in flight */
 	bool local_holder;          /* the last refusal came from this session itself */
 	char holder[LOCK_HOLDER_MAX];
@@ -135,6 +138,14 @@ struct lock_realm {
 	struct map entries;
 };
 
+/* One of several servers: a slow one holds up only what is its own. */
+struct lock_lane {
+	unsigned renewals_inflight;
+	struct list renew_line; /* grants whose renewal is due when there is room for it */
+	/* The last answer's clock reading, to notice that the server's clock ran ahead. */
+	int64_t clock_server_us, clock_sent_ns;
+};
+
 struct lock_core {
 	struct lock_core_config config;
 	struct lock_realm realms[LOCK_LAYOUTS_MAX];
@@ -144,14 +155,11 @@ struct lock_core {
 	struct heap wish_timers;
 	struct list wishes;
 	size_t grants_n, wishes_n, calls_n, holds_n;
-	unsigned renewals_inflight;
-	struct list renew_line; /* grants whose renewal is due when there is room for it */
+	struct lock_lane lanes[LANES];
 	uint64_t attempt_counter;
 	uint64_t rng;
 	bool closing;
 	bool shares; /* an owner was served from what another one held */
-	/* The last answer's clock reading, to notice that the server's clock ran ahead. */
-	int64_t clock_server_us, clock_sent_ns;
 	struct lock_core_counters counters;
 };
 
@@ -192,6 +200,11 @@ int64_t snecki_grant_next_beat(const struct lock_core *core, int64_t from_ns);
 int64_t snecki_grant_next_poll(struct lock_core *core, struct lock_grant *grant, int64_t from_ns);
 void snecki_grant_tell_counts(struct lock_core *core, struct lock_entry *entry);
 void snecki_grant_listen(struct lock_core *core, struct lock_grant *grant, bool on);
+/* It is over: whatever it was listening for. */
+void snecki_grant_end_listen(struct lock_core *core, struct lock_grant *grant);
+/* It is held, and matters to others: it wants to hear who waits. */
+void snecki_grant_want_hints(struct lock_core *core, struct lock_grant *grant);
+struct lock_lane *snecki_lane_of(struct lock_core *core, const struct lock_entry *entry);
 uint64_t snecki_core_random(struct lock_core *core, uint64_t below);
 void snecki_grant_beat(struct lock_core *core, struct lock_grant *grant, int64_t now_ns);
 void snecki_grant_leave(
@@ -218,14 +231,15 @@ void snecki_lease_arm(struct lock_core *core, struct lock_grant *grant);   /* se
 void snecki_lease_renew(
         struct lock_core *core, struct lock_grant *grant, struct lock_wish *ticket, int64_t lease_ms);
 void snecki_lease_renew_soon(struct lock_core *core, struct lock_grant *grant, int64_t now_ns);
-void snecki_lease_renew_next(struct lock_core *core, int64_t now_ns); /* there may be room */
+/* There may be room. */
+void snecki_lease_renew_next(struct lock_core *core, struct lock_lane *lane, int64_t now_ns);
 void snecki_lease_lose(struct lock_core *core, struct lock_grant *grant, enum hold_state how, int64_t now_ns);
 /* Its time is over by our clock; the server may keep it longer, so it is given back as well. */
 void snecki_lease_expire(struct lock_core *core, struct lock_grant *grant, int64_t now_ns);
 void snecki_lease_suspect(struct lock_core *core, struct lock_grant *grant, bool suspect);
 void snecki_lease_wanted(struct lock_core *core, struct lock_grant *grant, bool wanted, int64_t now_ns);
-void snecki_lease_clock(
-        struct lock_core *core, const struct lock_outcome *outcome, int64_t sent_ns, int64_t now_ns);
+void snecki_lease_clock(struct lock_core *core, unsigned lane, const struct lock_outcome *outcome,
+        int64_t sent_ns, int64_t now_ns);
 void snecki_lease_timer(struct lock_core *core, struct lock_grant *grant, int64_t now_ns);
 bool snecki_grant_renewed(const struct lock_grant *grant);
 bool snecki_hold_live(const struct lock_hold *hold);

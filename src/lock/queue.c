@@ -166,6 +166,7 @@ static bool serve_writer(
 	if (!grant->lingers)
 		core->counters.handovers++;
 	core->shares = true;
+	snecki_grant_want_hints(core, grant);
 	core->counters.local_acquires++;
 	if (!snecki_layout_of(grant)->no_tokens)
 		grant->token++;
@@ -186,6 +187,7 @@ static bool serve_reader(
 			return false;
 		}
 		core->shares = true;
+		snecki_grant_want_hints(core, grant);
 		core->counters.local_acquires++;
 	}
 	serve(core, grant, wish, grant->token, now_ns);

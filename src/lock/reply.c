@@ -525,7 +525,7 @@ void snecki_core_reply(struct lock_core *core, struct lock_call *call, const str
 		entry->advancing = false;
 	if (grant && call->watchdog) {
 		grant->renewing = false;
-		core->renewals_inflight--;
+		core->lanes[call->renew_lane].renewals_inflight--;
 	}
 	if (grant && outcome->status == LOCK_UNKNOWN && may_create(call->op.kind))
 		snecki_grant_bury(grant, call->op.attempt);
@@ -535,15 +535,18 @@ void snecki_core_reply(struct lock_core *core, struct lock_call *call, const str
 		grant->longest_ms = outcome->deadline_ms - outcome->server_us / 1000; /* adopted */
 	if (grant && grant->state == GRANT_LEAVING && outcome->status != LOCK_FAILED)
 		snecki_grant_leave_longer(core, grant, now_ns); /* it may have run only just now */
-	snecki_lease_clock(core, outcome, sent_ns, now_ns);
+	if (sent_ns > 0)
+		entry->lane = call->lane % LANES;
+	snecki_lease_clock(core, call->lane % LANES, outcome, sent_ns, now_ns);
 	if (outcome->more)
 		snecki_grant_advance(core, entry);
 	if (grant)
 		dispatch(core, grant, call, outcome, detail, sent_ns, now_ns);
 	if (call->ticket && !call->ticket->done) /* nobody else will end it */
 		snecki_wish_finish(core, call->ticket, SNECK_EUNKNOWN, NULL);
+	struct lock_lane *lane = &core->lanes[call->renew_lane];
 	free(call);
-	snecki_lease_renew_next(core, now_ns);
+	snecki_lease_renew_next(core, lane, now_ns);
 	snecki_pump(core, entry, now_ns);
 	snecki_entry_settle(entry);
 }

@@ -35,6 +35,8 @@
 #include "base/err.h"
 #include "net/conn_internal.h"
 
+#define ASKING "*1\r\n$6\r\nASKING\r\n"
+
 enum {
 	DIRECT_MAX = 8,       /* with so many on their way, bytes are left to the reader to send in one go */
 	BATCH = 64,           /* replies taken per lock of the mutex */
@@ -233,15 +235,18 @@ void snecki_conn_flush(struct conn *conn, bool all) {
 }
 
 bool snecki_conn_enlist(struct conn *conn, struct req *req, int64_t now_ns) {
-	if (req->bytes.failed || !snecki_buf_reserve(&conn->out, req->bytes.len)) {
+	size_t before = req->asking ? sizeof ASKING - 1 : 0;
+	if (req->bytes.failed || !snecki_buf_reserve(&conn->out, before + req->bytes.len)) {
 		conn->out.failed = false; /* what is in it is whole */
 		return false;
 	}
+	snecki_buf_add(&conn->out, ASKING, before);
 	snecki_buf_add(&conn->out, req->bytes.data, req->bytes.len);
+	req->skip = req->asking;
 	req->offset = conn->added;
 	req->sent_ns = now_ns;
 	req->place = REQ_IN_FLIGHT;
-	conn->added += req->bytes.len;
+	conn->added += before + req->bytes.len;
 	snecki_list_append(&conn->inflight, &req->node);
 	conn->inflight_n++;
 	conn->unsent_n++;
@@ -262,6 +267,7 @@ static void refuse(struct req *req, int code, const char *text) {
 
 void snecki_conn_submit(struct conn *conn, struct req *req) {
 	struct parker *parker = req->parker;
+	req->conn = conn;
 	pthread_mutex_lock(&conn->mutex);
 	if (conn->closing) {
 		pthread_mutex_unlock(&conn->mutex);
@@ -346,7 +352,8 @@ bool snecki_conn_withdraw(struct conn *conn, struct req *req) {
 
 /* ---- Reading --------------------------------------------------------------------------------*/
 
-/* Locked. Take the oldest `n` requests out of line; false: there are not so many answers due. */
+/* Locked. Take the oldest requests out of line, one for each of `n` answers (NULL: it belongs to the
+ * ASKING before one); false: there are not so many answers due. */
 static bool take_answered(struct conn *conn, size_t n, struct req **ret) {
 	for (size_t i = 0; i < n; i++) {
 		if (snecki_list_empty(&conn->inflight))
@@ -354,6 +361,10 @@ static bool take_answered(struct conn *conn, size_t n, struct req **ret) {
 		struct req *req = LIST_ITEM(conn->inflight.next, struct req, node);
 		if (req->offset >= conn->offered)
 			return false;
+		if (req->skip) {
+			req->skip = false;
+			continue;
+		}
 		snecki_list_remove(&req->node);
 		req->place = REQ_OUT_OF_LINE;
 		conn->inflight_n--;
@@ -379,7 +390,9 @@ static bool complete(struct conn *conn, struct redisReply **replies, size_t n) {
 	}
 	pthread_mutex_unlock(&conn->mutex);
 	for (size_t i = 0; i < n; i++) {
-		if (reqs[i])
+		bool elsewhere = reqs[i] && replies[i]->type == REDIS_REPLY_ERROR && conn->config.redirect &&
+		                 conn->config.redirect(conn->config.ctx, reqs[i], replies[i]);
+		if (reqs[i] && !elsewhere)
 			reqs[i]->done(reqs[i], REQ_REPLY, replies[i], NULL);
 		freeReplyObject(replies[i]);
 	}

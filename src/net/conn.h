@@ -31,6 +31,7 @@
 #include "base/buf.h"
 #include "base/list.h"
 #include "base/log.h"
+#include "net/hello.h"
 
 struct redisReply;
 struct sneck_error;
@@ -78,6 +79,16 @@ struct req {
 	uint32_t hurry_ms;     /* the submitter's: it needs to know sooner than by the command time that the
 	                        * server is silent; 0: it does not */
 	int64_t sent_ns;       /* snecki_now_ns() taken before its first byte can have left; 0: not sent */
+	struct conn *conn;     /* the connection's: the last one that it was submitted to */
+	bool asking;           /* ASKING goes before it, once: a slot that is being moved is imported there */
+	bool skip;             /* the connection's: the answer to ASKING is still to come */
+	/* For whoever sends requests on to other servers; none of it is the connection's. */
+	unsigned char hops;
+	unsigned only_node; /* 0: where its keys are; else that node and no other, counted from 1 */
+	int64_t again_ns, until_ns;
+	/* It did not run. Have it sent again by `send`, in order with whatever else its owner sends; false:
+	 * it is not wanted any more. NULL: it always is, in any order. */
+	bool (*resend)(struct req *req, void (*send)(struct req *req, void *to), void *to);
 	void (*done)(struct req *req, enum req_status status, const struct redisReply *reply,
 	        const struct sneck_error *error);
 };
@@ -86,6 +97,7 @@ struct conn_config {
 	const struct url *url;   /* URL_TCP or URL_UNIX; borrowed */
 	struct tls_context *tls; /* borrowed; NULL: plain */
 	const char *client_name; /* HELLO … SETNAME; may be NULL */
+	enum link_peer peer;     /* what must answer there */
 	/* Thread: background. Where to connect, if not to the URL's place (NULL): 1 and the place; 0: that is
 	 * not known yet, snecki_conn_look_again follows; negative: nobody knows. With `ret` NULL it is only
 	 * asked whether the place is known (1, else 0). */
@@ -102,6 +114,12 @@ struct conn_config {
 	/* Thread: any. The background thread must run snecki_conn_bg_* soon. Called with this module's lock
 	 * held: it writes to an eventfd or the like and calls nothing here. */
 	void (*wake_background)(void *ctx);
+	/* Thread: whichever reads, with no lock held. The answer is an error; true: the request has been
+	 * taken, to be sent elsewhere, and done() is not called. May be NULL. */
+	bool (*redirect)(void *ctx, struct req *req, const struct redisReply *reply);
+	/* Thread: background, with no lock held. It could not be sent; true: it has been taken. May be NULL.
+	 */
+	bool (*unsent)(void *ctx, struct req *req, const struct sneck_error *why);
 	/* Thread: whichever reads, with no lock held. Answers have been handed to done(), and no more are at
 	 * hand right now. May be NULL. */
 	void (*after_read)(void *ctx);
@@ -142,6 +160,9 @@ void snecki_conn_counters(struct conn *conn, struct conn_counters *ret);
 /* Thread: background. `where` may have another answer: break a connection to another place, try at once if
  * there is none. */
 void snecki_conn_look_again(struct conn *conn);
+/* Thread: background. Take back what waits for a connection, in its order. Nobody waits for it here any more
+ * (its parkers are forgotten); done() is the caller's to call. */
+void snecki_conn_recall(struct conn *conn, struct list *ret);
 /* Thread: any. Break the connection now; what is in flight is REQ_UNKNOWN. */
 void snecki_conn_break(struct conn *conn, const char *why);
 

@@ -34,6 +34,7 @@ int snecki_conn_new(const struct conn_config *config, struct conn **ret) {
 		.url = config->url,
 		.tls = config->tls,
 		.client_name = config->client_name,
+		.peer = config->peer,
 		.connect_ms = config->connect_ms,
 		.command_ms = config->command_ms,
 	};
@@ -85,15 +86,26 @@ static void take_list(struct list *from, struct list *to) {
 }
 
 /* Not locked. `written`: how far the kernel had taken the stream these requests were part of. */
-static void complete_list(struct list *list, uint64_t written, const struct sneck_error *why) {
+static void complete_list(
+        struct conn *conn, struct list *list, uint64_t written, const struct sneck_error *why) {
 	LIST_EACH (node, list) {
 		struct req *req = LIST_ITEM(node, struct req, node);
 		bool left = req->sent_ns != 0 && req->offset < written;
 		snecki_list_remove(node);
 		if (!left)
 			req->sent_ns = 0;
-		req->done(req, left ? REQ_UNKNOWN : REQ_NOT_SENT, NULL, why);
+		if (left || conn->closing || !conn->config.unsent ||
+		        !conn->config.unsent(conn->config.ctx, req, why))
+			req->done(req, left ? REQ_UNKNOWN : REQ_NOT_SENT, NULL, why);
 	}
+}
+
+void snecki_conn_recall(struct conn *conn, struct list *ret) {
+	pthread_mutex_lock(&conn->mutex);
+	take_list(&conn->queued, ret);
+	pthread_mutex_unlock(&conn->mutex);
+	LIST_EACH (node, ret)
+		LIST_ITEM(node, struct req, node)->parker = NULL;
 }
 
 /* Locked. What the kernel has not taken a byte of is at the end of the line; it goes to the head of
@@ -133,7 +145,7 @@ static void take_down(struct conn *conn, const struct sneck_error *why) {
 	snecki_link_close(&conn->link);
 	conn->state = CONN_DOWN;
 	pthread_mutex_unlock(&conn->mutex);
-	complete_list(&answerless, written, why);
+	complete_list(conn, &answerless, written, why);
 	pthread_mutex_lock(&conn->mutex);
 }
 
@@ -148,7 +160,7 @@ void snecki_conn_free(struct conn *conn) {
 	take_list(&conn->queued, &queued);
 	take_down(conn, &why);
 	pthread_mutex_unlock(&conn->mutex);
-	complete_list(&queued, 0, &why);
+	complete_list(conn, &queued, 0, &why);
 	snecki_link_done(&conn->link);
 	pthread_mutex_destroy(&conn->mutex);
 	free_parts(conn);
@@ -190,7 +202,7 @@ static void come_up(struct conn *conn, int64_t now_ns) {
 	snecki_conn_unlock(conn);
 	struct sneck_error why;
 	snecki_err(&why, SNECK_ENOMEM, "out of memory for a request");
-	complete_list(&failed, 0, &why);
+	complete_list(conn, &failed, 0, &why);
 	tell(conn, LOG_INFO_, "connected", NULL);
 	if (conn->config.on_up)
 		conn->config.on_up(conn->config.ctx);
@@ -212,7 +224,7 @@ static void fail_attempt(struct conn *conn, const struct sneck_error *why, int64
 	conn->next_attempt_ns = snecki_backoff_next_ns(&conn->backoff, now_ns);
 	take_list(&conn->queued, &queued);
 	pthread_mutex_unlock(&conn->mutex);
-	complete_list(&queued, 0, why);
+	complete_list(conn, &queued, 0, why);
 	tell(conn, LOG_WARN_, "not connected", why->text);
 	if (conn->config.on_down)
 		conn->config.on_down(conn->config.ctx, why);

@@ -83,35 +83,57 @@ static int check_error(
 	        (int)word_len, reply->str, row->remedy);
 }
 
+/* The server's mode is "standalone", "sentinel" or "cluster". */
+static int check_mode(const char *where, enum link_peer peer, const char *mode, struct sneck_error *reterr) {
+	bool is_sentinel = mode && strcmp(mode, "sentinel") == 0;
+	bool is_cluster = mode && strcmp(mode, "cluster") == 0;
+
+	if (peer == PEER_SENTINEL)
+		return is_sentinel ? 0
+		                   : snecki_err(reterr, SNECK_ENOTSUP,
+		                             "%s is no Sentinel; name the sentinels, or connect to it by "
+		                             "redis://",
+		                             where);
+	if (is_sentinel)
+		return snecki_err(reterr, SNECK_ENOTSUP,
+		        "%s is a Sentinel; write redis+sentinel://host,host,host/service", where);
+	if (is_cluster && peer == PEER_PRIMARY)
+		return snecki_err(reterr, SNECK_ENOTSUP,
+		        "server %s is a node of a cluster; write redis+cluster://host, or several of its "
+		        "nodes "
+		        "as redis://host,host",
+		        where);
+	if (!is_cluster && peer != PEER_PRIMARY)
+		return snecki_err(reterr, SNECK_ENOTSUP,
+		        "server %s is no node of a cluster; connect to it alone by redis://host", where);
+	return 0;
+}
+
 static int check_hello(
-        const char *where, bool sentinel, const struct redisReply *reply, struct sneck_error *reterr) {
+        const char *where, enum link_peer peer, const struct redisReply *reply, struct sneck_error *reterr) {
 	if (reply->type != REDIS_REPLY_ARRAY)
 		return snecki_err(reterr, SNECK_ENOTSUP,
 		        "server %s answers HELLO in an unknown way; is it a Redis or Valkey server?", where);
 	const char *version = snecki_reply_field(reply, "version");
 	const char *role = snecki_reply_field(reply, "role");
-	const char *mode = snecki_reply_field(reply, "mode");
 	unsigned major = 0;
-	bool is_sentinel = mode && strcmp(mode, "sentinel") == 0;
-	if (is_sentinel && !sentinel)
-		return snecki_err(reterr, SNECK_ENOTSUP,
-		        "%s is a Sentinel; write redis+sentinel://host,host,host/service", where);
-	if (!is_sentinel && sentinel)
-		return snecki_err(reterr, SNECK_ENOTSUP,
-		        "%s is no Sentinel; name the sentinels, or connect to it by redis://", where);
+	int r = check_mode(where, peer, snecki_reply_field(reply, "mode"), reterr);
+	if (r < 0)
+		return r;
 	if (!version || sscanf(version, "%u", &major) != 1)
 		return snecki_err(reterr, SNECK_ENOTSUP, "server %s does not tell its version", where);
 	if (major < VERSION_MIN)
 		return too_old(where, version, reterr);
-	if (!sentinel && role && strcmp(role, "master") != 0)
+	bool primary = peer == PEER_PRIMARY || peer == PEER_CLUSTER_PRIMARY;
+	if (primary && role && strcmp(role, "master") != 0)
 		return snecki_err_server(reterr, SNECK_ECONN, HELLO_IS_REPLICA, strlen(HELLO_IS_REPLICA),
 		        "server %s is a replica; connect to the primary instead", where);
 	return 0;
 }
 
-int snecki_hello_check(const char *where, bool sentinel, int index, const struct redisReply *reply,
+int snecki_hello_check(const char *where, enum link_peer peer, int index, const struct redisReply *reply,
         struct sneck_error *reterr) {
 	if (reply->type == REDIS_REPLY_ERROR)
-		return check_error(where, sentinel, reply, reterr);
-	return index == 0 ? check_hello(where, sentinel, reply, reterr) : 0;
+		return check_error(where, peer == PEER_SENTINEL, reply, reterr);
+	return index == 0 ? check_hello(where, peer, reply, reterr) : 0;
 }

@@ -8,6 +8,14 @@
 #include "base/buf.h"
 #include "net/url.h"
 
+/* What a link must find at its other end. */
+enum link_peer {
+	PEER_PRIMARY, /* a server of its own, or that sentinels watch */
+	PEER_SENTINEL,
+	PEER_CLUSTER_PRIMARY,
+	PEER_CLUSTER_NODE /* of whatever role */
+};
+
 struct redisReply;
 struct sneck_error;
 
@@ -18,10 +26,10 @@ struct sneck_error;
  * hold the password: wipe the buffer. `client_name` may be NULL. */
 int snecki_hello_write(const struct url *url, const char *client_name, struct buf *out);
 
-/* Judge reply number `index` of the greeting; `sentinel`: it must be one, else it must not. 0, or:
+/* Judge reply number `index` of the greeting of a `peer`. 0, or:
  * SNECK_EACCES (credentials), SNECK_ENOTSUP (too old, a Sentinel), SNECK_ECONN (a replica, full),
  * SNECK_EINVAL (no such database), SNECK_ESERVER. The text never holds the password. */
-int snecki_hello_check(const char *where, bool sentinel, int index, const struct redisReply *reply,
+int snecki_hello_check(const char *where, enum link_peer peer, int index, const struct redisReply *reply,
         struct sneck_error *reterr);
 
 #endif

@@ -81,9 +81,9 @@ void snecki_link_display(const struct link *link, char *out, size_t out_size) {
 		snecki_url_display(url, out, out_size);
 	else if (link->at.port)
 		snprintf(out, out_size, strchr(link->at.host, ':') ? "%s[%s]:%u" : "%s%s:%u",
-		        link->config.sentinel ? "sentinel "
-		        : url->tls            ? "rediss://"
-		                              : "redis://",
+		        link->config.peer == PEER_SENTINEL ? "sentinel "
+		        : url->tls                         ? "rediss://"
+		                                           : "redis://",
 		        link->at.host, link->at.port);
 	else
 		snecki_url_display(url, out, out_size);
@@ -376,7 +376,7 @@ static int step_securing(struct link *link, int64_t now_ns, struct sneck_error *
 static int judge_greeting(struct link *link, const struct redisReply *reply, struct sneck_error *reterr) {
 	char where[WHERE_MAX];
 	snecki_link_display(link, where, sizeof(where));
-	return snecki_hello_check(where, link->config.sentinel, link->reply_index++, reply, reterr);
+	return snecki_hello_check(where, link->config.peer, link->reply_index++, reply, reterr);
 }
 
 static int step_greeting(struct link *link, int64_t now_ns, struct sneck_error *reterr) {

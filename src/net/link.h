@@ -14,6 +14,7 @@
 
 #include "base/buf.h"
 #include "net/endpoint.h"
+#include "net/hello.h"
 #include "net/resolve.h"
 
 struct reader;
@@ -24,7 +25,7 @@ struct tls_context;
 
 struct link_config {
 	const struct url *url; /* borrowed; where to connect, unless an attempt says otherwise, and as whom */
-	bool sentinel;         /* it is a sentinel that must answer */
+	enum link_peer peer;   /* what must answer there */
 	struct tls_context *tls; /* borrowed; NULL: plain */
 	const char *client_name; /* borrowed; may be NULL */
 	uint32_t connect_ms;     /* for all of resolving, connecting, encrypting and greeting */

@@ -57,11 +57,13 @@ int snecki_sub_new(const struct sub_config *config, struct sub **ret) {
 		.url = config->url,
 		.tls = config->tls,
 		.client_name = config->client_name,
+		.peer = config->peer,
 		.connect_ms = config->connect_ms,
 		.command_ms = config->command_ms,
 	};
 	sub->config = *config;
-	memcpy(sub->channel, config->channel, config->channel_len);
+	if (config->channel_len)
+		memcpy(sub->channel, config->channel, config->channel_len);
 	sub->config.channel = sub->channel;
 	if (!sub->config.ping_ms)
 		sub->config.ping_ms = PING_DEFAULT_MS;
@@ -106,10 +108,11 @@ void snecki_sub_want(struct sub *sub) {
 		sub->config.wake_background(sub->config.ctx);
 }
 
-int snecki_sub_listen(
-        struct sub *sub, const char *channel, size_t channel_len, const char *subject, size_t subject_len) {
+int snecki_sub_listen(struct sub *sub, const char *channel, size_t channel_len, bool sharded,
+        const char *subject, size_t subject_len) {
 	bool changed;
-	int r = snecki_topics_add(&sub->topics, channel, channel_len, subject, subject_len, &changed);
+	int r = snecki_topics_add(
+	        &sub->topics, channel, channel_len, sharded, subject, subject_len, &changed);
 
 	if (r < 0)
 		return r;
@@ -119,8 +122,19 @@ int snecki_sub_listen(
 	return 0;
 }
 
-void snecki_sub_unlisten(struct sub *sub, const char *channel, size_t channel_len) {
-	snecki_topics_remove(&sub->topics, channel, channel_len);
+bool snecki_sub_unlisten(struct sub *sub, const char *channel, size_t channel_len) {
+	return snecki_topics_remove(&sub->topics, channel, channel_len);
+}
+
+void snecki_sub_move(struct sub *from, struct sub *to,
+        bool (*moved)(void *ctx, const char *channel, size_t channel_len), void *ctx) {
+	if (snecki_topics_move(&from->topics, &to->topics, moved, ctx))
+		atomic_store(&to->wanted, true);
+}
+
+void snecki_sub_again(struct sub *sub) {
+	if (sub->link.state == LINK_UP)
+		snecki_topics_write_all(&sub->topics, &sub->out);
 }
 
 bool snecki_sub_is_ready(struct sub *sub) {
@@ -186,6 +200,12 @@ static bool is_string(const redisReply *reply, const char *data, size_t len) {
 	return reply->type == REDIS_REPLY_STRING && reply->len == len && memcmp(reply->str, data, len) == 0;
 }
 
+/* Words about a slot's channel have an s before them. */
+static bool says(const redisReply *reply, const char *word) {
+	return reply->type == REDIS_REPLY_STRING &&
+	       (strcmp(reply->str, word) == 0 || (reply->str[0] == 's' && strcmp(reply->str + 1, word) == 0));
+}
+
 /* About a channel that comes and goes. */
 static void take_topic(struct sub *sub, redisReply **part) {
 	const struct sub_config *config = &sub->config;
@@ -194,19 +214,35 @@ static void take_topic(struct sub *sub, redisReply **part) {
 	if (part[1]->type != REDIS_REPLY_STRING ||
 	        !snecki_topics_find(&sub->topics, part[1]->str, (size_t)part[1]->len, &subject))
 		return;
-	if (is_string(part[0], "message", 7) && part[2]->type == REDIS_REPLY_STRING) {
+	if (says(part[0], "message") && part[2]->type == REDIS_REPLY_STRING) {
 		config->on_topic_message(
 		        config->ctx, subject.data, subject.len, part[2]->str, (size_t)part[2]->len);
-	} else if (is_string(part[0], "subscribe", 9)) {
+	} else if (says(part[0], "subscribe")) {
 		snecki_backoff_reset(&sub->backoff);
 		config->on_topic_ready(config->ctx, subject.data, subject.len);
+	} else if (config->on_topic_gone && says(part[0], "unsubscribe")) {
+		config->on_topic_gone(config->ctx); /* the slot has left this server */
 	}
 	snecki_buf_done(&subject.bytes);
+}
+
+/* The subscription is to be made elsewhere, or later. */
+static bool refused_for_now(const struct sub *sub, const redisReply *reply) {
+	static const char *const words[] = { "MOVED ", "ASK ", "CLUSTERDOWN ", "TRYAGAIN " };
+
+	for (size_t i = 0; sub->config.on_topic_gone && i < sizeof words / sizeof words[0]; i++)
+		if (strncmp(reply->str, words[i], strlen(words[i])) == 0)
+			return true;
+	return false;
 }
 
 /* What the server said: a confirmation, a message, the answer to PING, or an error. */
 static int take_reply(struct sub *sub, const redisReply *reply, struct sneck_error *reterr) {
 	const struct sub_config *config = &sub->config;
+	if (reply->type == REDIS_REPLY_ERROR && refused_for_now(sub, reply)) {
+		config->on_topic_gone(config->ctx);
+		return 0;
+	}
 	if (reply->type == REDIS_REPLY_ERROR)
 		return snecki_server_error_fill(reply->str, reply->len, reterr);
 	/* Before the subscription counts, PING is answered as on any connection. */

@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "base/log.h"
+#include "net/hello.h"
 
 struct sneck_error;
 struct endpoint;
@@ -24,6 +25,7 @@ struct sub_config {
 	const struct url *url;   /* borrowed */
 	struct tls_context *tls; /* borrowed; NULL: plain */
 	const char *client_name;
+	enum link_peer peer;
 	const char *channel; /* copied */
 	size_t channel_len;
 	int (*where)(void *ctx, struct endpoint *ret, struct sneck_error *reterr); /* as conn_config.where */
@@ -38,6 +40,9 @@ struct sub_config {
 	void (*on_topic_ready)(void *ctx, const char *subject, size_t subject_len);
 	void (*on_topic_message)(
 	        void *ctx, const char *subject, size_t subject_len, const char *payload, size_t len);
+	/* In a cluster, else NULL: the server has ended a subscription, or refused one, because the slot is
+	 * not its own (any more). */
+	void (*on_topic_gone)(void *ctx);
 	/* Thread: any. */
 	void (*wake_background)(void *ctx);
 	void *ctx;
@@ -49,10 +54,16 @@ void snecki_sub_abandon(struct sub *sub); /* in a forked child */
 /* Thread: any. From now on there shall be a subscription to the channel that stays. */
 void snecki_sub_want(struct sub *sub);
 /* Thread: any. Hear `channel` as well, as often as that is said; `subject` goes to the functions above.
- * 0 or SNECK_ENOMEM. One that nobody hears any more is kept for a while. */
-int snecki_sub_listen(
-        struct sub *sub, const char *channel, size_t channel_len, const char *subject, size_t subject_len);
-void snecki_sub_unlisten(struct sub *sub, const char *channel, size_t channel_len);
+ * `sharded`: it lies in a slot of a cluster. 0 or SNECK_ENOMEM. One that nobody hears any more is kept for a
+ * while. */
+int snecki_sub_listen(struct sub *sub, const char *channel, size_t channel_len, bool sharded,
+        const char *subject, size_t subject_len);
+bool snecki_sub_unlisten(struct sub *sub, const char *channel, size_t channel_len); /* was it there? */
+/* Thread: background. Hear those channels for which `moved` says so by `to` from now on. */
+void snecki_sub_move(struct sub *from, struct sub *to,
+        bool (*moved)(void *ctx, const char *channel, size_t channel_len), void *ctx);
+/* Thread: background. Subscribe to all of them again: some may have been refused. */
+void snecki_sub_again(struct sub *sub);
 /* Thread: any. The channel that stays is subscribed. */
 bool snecki_sub_is_ready(struct sub *sub);
 /* As snecki_conn_look_again. */

@@ -18,6 +18,7 @@ struct topic {
 	unsigned listeners;
 	bool missed; /* something came while nobody listened: it may have been for one who is about to */
 	bool unsent; /* in topics->unsent */
+	bool sharded;
 	size_t channel_len, subject_len;
 	char bytes[]; /* the channel, then the subject */
 };
@@ -74,13 +75,15 @@ static struct topic *new_topic(struct topics *topics, const char *channel, size_
 	return topic;
 }
 
-int snecki_topics_add(struct topics *topics, const char *channel, size_t channel_len, const char *subject,
-        size_t subject_len, bool *ret_changed) {
+int snecki_topics_add(struct topics *topics, const char *channel, size_t channel_len, bool sharded,
+        const char *subject, size_t subject_len, bool *ret_changed) {
 	pthread_mutex_lock(&topics->mutex);
 	struct topic *topic = find(topics, channel, channel_len);
 	*ret_changed = !topic;
 	if (!topic) {
 		topic = new_topic(topics, channel, channel_len, subject, subject_len);
+		if (topic)
+			topic->sharded = sharded;
 	} else if (topic->listeners == 0 && !topic->unsent) {
 		snecki_list_remove(&topic->node);
 		topics->idle_n--;
@@ -110,12 +113,13 @@ static void make_idle(struct topics *topics, struct topic *topic) {
 	snecki_list_append(&topics->forgotten, &oldest->node);
 }
 
-void snecki_topics_remove(struct topics *topics, const char *channel, size_t channel_len) {
+bool snecki_topics_remove(struct topics *topics, const char *channel, size_t channel_len) {
 	pthread_mutex_lock(&topics->mutex);
 	struct topic *topic = find(topics, channel, channel_len);
 	if (topic && topic->listeners && --topic->listeners == 0 && !topic->unsent)
 		make_idle(topics, topic);
 	pthread_mutex_unlock(&topics->mutex);
+	return topic != NULL;
 }
 
 bool snecki_topics_find(
@@ -139,9 +143,12 @@ bool snecki_topics_find(
 	return found;
 }
 
-static void write_command(struct buf *out, const char *word, const struct topic *topic) {
+static void write_command(struct buf *out, bool subscribe, const struct topic *topic) {
+	static const char *const words[2][2] = { { "UNSUBSCRIBE", "SUBSCRIBE" },
+		{ "SUNSUBSCRIBE", "SSUBSCRIBE" } };
+
 	snecki_buf_resp_array(out, 2);
-	snecki_buf_resp_str(out, word);
+	snecki_buf_resp_str(out, words[topic->sharded][subscribe]);
 	snecki_buf_resp_bulk(out, topic->bytes, topic->channel_len);
 }
 
@@ -162,7 +169,7 @@ static void drop_forgotten(struct topics *topics, struct buf *out) {
 		/* It may be wanted again by now: then the table has another one of its name, subscribed
 		 * behind this command or (unsent) by the next. */
 		if (out && !find(topics, topic->bytes, topic->channel_len))
-			write_command(out, "UNSUBSCRIBE", topic);
+			write_command(out, false, topic);
 		free(topic);
 	}
 }
@@ -171,7 +178,7 @@ void snecki_topics_write_all(struct topics *topics, struct buf *out) {
 	pthread_mutex_lock(&topics->mutex);
 	drop_forgotten(topics, NULL);
 	for (struct map_node *node = NULL; (node = snecki_map_next(&topics->map, node));)
-		write_command(out, "SUBSCRIBE", MAP_ITEM(node, struct topic, by_channel));
+		write_command(out, true, MAP_ITEM(node, struct topic, by_channel));
 	LIST_EACH (at, &topics->unsent)
 		sent(topics, LIST_ITEM(at, struct topic, node));
 	drop_forgotten(topics, out);
@@ -182,9 +189,67 @@ void snecki_topics_write_changes(struct topics *topics, struct buf *out) {
 	pthread_mutex_lock(&topics->mutex);
 	LIST_EACH (at, &topics->unsent) {
 		struct topic *topic = LIST_ITEM(at, struct topic, node);
-		write_command(out, "SUBSCRIBE", topic);
+		write_command(out, true, topic);
 		sent(topics, topic);
 	}
 	drop_forgotten(topics, out);
 	pthread_mutex_unlock(&topics->mutex);
+}
+
+/* ---- Moving -------------------------------------------------------------------------------------*/
+
+/* Locked. Out of the map and of whatever list it is in. */
+static void take_out(struct topics *topics, struct topic *topic) {
+	if (!topic->unsent && topic->listeners == 0)
+		topics->idle_n--;
+	snecki_list_remove(&topic->node);
+	snecki_map_remove(&topics->map, &topic->by_channel);
+}
+
+/* Locked. */
+static void put_in(struct topics *topics, struct topic *topic) {
+	struct topic *same = find(topics, topic->bytes, topic->channel_len);
+
+	if (same && same->listeners == 0 && !same->unsent && topic->listeners > 0) {
+		snecki_list_remove(&same->node);
+		topics->idle_n--;
+	}
+	if (same) {
+		same->listeners += topic->listeners;
+		if (!same->unsent && topic->listeners > 0) { /* its confirmation makes them look */
+			same->unsent = true;
+			snecki_list_append(&topics->unsent, &same->node);
+		}
+		free(topic);
+		return;
+	}
+	topic->unsent = true;
+	snecki_map_insert(&topics->map, &topic->by_channel, topic->bytes, topic->channel_len);
+	snecki_list_append(&topics->unsent, &topic->node);
+}
+
+bool snecki_topics_move(struct topics *from, struct topics *to,
+        bool (*moved)(void *ctx, const char *channel, size_t channel_len), void *ctx) {
+	struct list taken;
+
+	snecki_list_init(&taken);
+	pthread_mutex_lock(&from->mutex);
+	struct map_node *next = snecki_map_next(&from->map, NULL);
+	while (next) {
+		struct topic *topic = MAP_ITEM(next, struct topic, by_channel);
+		next = snecki_map_next(&from->map, next);
+		if (!topic->sharded || !moved(ctx, topic->bytes, topic->channel_len))
+			continue;
+		take_out(from, topic);
+		snecki_list_append(&taken, &topic->node);
+	}
+	pthread_mutex_unlock(&from->mutex);
+	bool any = !snecki_list_empty(&taken);
+	pthread_mutex_lock(&to->mutex);
+	LIST_EACH (at, &taken) {
+		snecki_list_remove(at);
+		put_in(to, LIST_ITEM(at, struct topic, node));
+	}
+	pthread_mutex_unlock(&to->mutex);
+	return any;
 }

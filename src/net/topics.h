@@ -35,15 +35,19 @@ struct topic_subject {
 
 int snecki_topics_init(struct topics *topics);
 void snecki_topics_done(struct topics *topics);
-/* 0 or SNECK_ENOMEM. `*ret_changed`: the server has to be told. */
-int snecki_topics_add(struct topics *topics, const char *channel, size_t channel_len, const char *subject,
-        size_t subject_len, bool *ret_changed);
-void snecki_topics_remove(struct topics *topics, const char *channel, size_t channel_len);
+/* 0 or SNECK_ENOMEM. `sharded`: it lies in a slot of a cluster. `*ret_changed`: the server has to be told. */
+int snecki_topics_add(struct topics *topics, const char *channel, size_t channel_len, bool sharded,
+        const char *subject, size_t subject_len, bool *ret_changed);
+bool snecki_topics_remove(struct topics *topics, const char *channel, size_t channel_len); /* was it there? */
 /* False: nobody is to hear it. Free ret->bytes. */
 bool snecki_topics_find(
         struct topics *topics, const char *channel, size_t channel_len, struct topic_subject *ret);
 /* A new connection: subscribe to everything. */
 void snecki_topics_write_all(struct topics *topics, struct buf *out);
 void snecki_topics_write_changes(struct topics *topics, struct buf *out);
+/* Those that lie in slots and for which `moved` says so go, with their listeners, from one table to another,
+ * where they are yet to be subscribed. True: there were some. */
+bool snecki_topics_move(struct topics *from, struct topics *to,
+        bool (*moved)(void *ctx, const char *channel, size_t channel_len), void *ctx);
 
 #endif

@@ -23,7 +23,8 @@ enum { DEFAULT_PORT = 6379, SENTINEL_PORT = 26379, HOST_MAX = ENDPOINT_HOST_MAX,
 
 static const char FORMS[] =
         "valid forms are redis[s]://[user:password@]host[:port][/db], "
-        "redis[s]+sentinel://[user:password@]host,host/service[/db], unix:///path[?db=N] and local:";
+        "redis[s]+sentinel://[user:password@]host,host/service[/db], for a cluster "
+        "redis[s]://[user:password@]host,host or redis[s]+cluster://…, unix:///path[?db=N] and local:";
 
 /* A piece of the text. */
 struct span {
@@ -364,14 +365,25 @@ static int parse_unix(struct span authority, struct span path, struct url *url, 
 
 static int parse_tcp(
         struct span authority, struct span path, bool *has_db, struct url *url, struct sneck_error *reterr) {
-	if (span_chr(authority, ','))
-		return snecki_err(reterr, SNECK_ENOTSUP,
-		        "server URL: a list of servers means a cluster, and Cluster is not supported yet");
 	int r = parse_host_port(authority, DEFAULT_PORT, &url->host, &url->port, reterr);
 	if (r < 0 || path.len <= 1)
 		return r;
 	*has_db = true;
 	return parse_db((struct span){ path.at + 1, path.len - 1 }, &url->db, reterr);
+}
+
+static int no_db(struct sneck_error *reterr) {
+	return bad(reterr, "a cluster has database 0 only; leave the number out");
+}
+
+/* Any nodes of the cluster; the others are found through them. */
+static int parse_cluster(
+        struct span authority, struct span path, struct url *url, struct sneck_error *reterr) {
+	int r = parse_seeds(authority, DEFAULT_PORT, url, reterr);
+	url->kind = URL_CLUSTER;
+	if (r == 0 && path.len > 1 && !span_is(path, "/0"))
+		return no_db(reterr);
+	return r;
 }
 
 /* What follows "scheme://" (or "unix:"): [user:password@]place[/path][?query] */
@@ -404,6 +416,8 @@ static int parse_rest(struct span rest, struct url *url, struct sneck_error *ret
 		r = parse_unix(authority, path, url, reterr);
 	} else if (url->kind == URL_SENTINEL) {
 		r = parse_sentinel(authority, path, &has_db, url, reterr);
+	} else if (url->kind == URL_CLUSTER || span_chr(authority, ',')) {
+		r = parse_cluster(authority, path, url, reterr);
 	} else {
 		r = parse_tcp(authority, path, &has_db, url, reterr);
 	}
@@ -412,6 +426,8 @@ static int parse_rest(struct span rest, struct url *url, struct sneck_error *ret
 	r = parse_query(query, &has_db, url, reterr);
 	if (r == 0 && ((url->user && !url->password) || (url->sentinel_user && !url->sentinel_password)))
 		return bad(reterr, "a user without a password");
+	if (r == 0 && url->kind == URL_CLUSTER && url->db)
+		return no_db(reterr);
 	return r;
 }
 
@@ -419,32 +435,29 @@ static int parse_rest(struct span rest, struct url *url, struct sneck_error *ret
 static int check_scheme(struct span scheme, struct url *url, struct sneck_error *reterr) {
 	static const struct {
 		const char *scheme;
-		const char *unsupported; /* NULL: it is supported */
 		enum url_kind kind;
 		bool tls;
 	} schemes[] = {
-		{ "redis", NULL, URL_TCP, false },
-		{ "valkey", NULL, URL_TCP, false },
-		{ "rediss", NULL, URL_TCP, true },
-		{ "valkeys", NULL, URL_TCP, true },
-		{ "unix", NULL, URL_UNIX, false },
-		{ "redis+unix", NULL, URL_UNIX, false },
-		{ "valkey+unix", NULL, URL_UNIX, false },
-		{ "redis+sentinel", NULL, URL_SENTINEL, false },
-		{ "redis-sentinel", NULL, URL_SENTINEL, false },
-		{ "valkey+sentinel", NULL, URL_SENTINEL, false },
-		{ "rediss+sentinel", NULL, URL_SENTINEL, true },
-		{ "valkeys+sentinel", NULL, URL_SENTINEL, true },
-		{ "redis+cluster", "Cluster", URL_TCP, false },
-		{ "rediss+cluster", "Cluster", URL_TCP, false },
-		{ "valkey+cluster", "Cluster", URL_TCP, false },
+		{ "redis", URL_TCP, false },
+		{ "valkey", URL_TCP, false },
+		{ "rediss", URL_TCP, true },
+		{ "valkeys", URL_TCP, true },
+		{ "unix", URL_UNIX, false },
+		{ "redis+unix", URL_UNIX, false },
+		{ "valkey+unix", URL_UNIX, false },
+		{ "redis+sentinel", URL_SENTINEL, false },
+		{ "redis-sentinel", URL_SENTINEL, false },
+		{ "valkey+sentinel", URL_SENTINEL, false },
+		{ "rediss+sentinel", URL_SENTINEL, true },
+		{ "valkeys+sentinel", URL_SENTINEL, true },
+		{ "redis+cluster", URL_CLUSTER, false },
+		{ "valkey+cluster", URL_CLUSTER, false },
+		{ "rediss+cluster", URL_CLUSTER, true },
+		{ "valkeys+cluster", URL_CLUSTER, true },
 	};
 	for (size_t i = 0; i < sizeof(schemes) / sizeof(schemes[0]); i++) {
 		if (!span_is(scheme, schemes[i].scheme))
 			continue;
-		if (schemes[i].unsupported)
-			return snecki_err(reterr, SNECK_ENOTSUP, "server URL: %s is not supported yet; %s",
-			        schemes[i].unsupported, FORMS);
 		url->kind = schemes[i].kind;
 		url->tls = schemes[i].tls;
 		return 1;
@@ -540,6 +553,12 @@ void snecki_url_display(const struct url *url, char *out, size_t out_size) {
 		snprintf(out, out_size, "%s+sentinel://%s:%u%s/%s%s", url->tls ? "rediss" : "redis",
 		        url->seeds[0].host, url->seeds[0].port, url->seeds_n > 1 ? ",..." : "", url->service,
 		        db);
+		break;
+	case URL_CLUSTER:
+		snprintf(out, out_size,
+		        strchr(url->seeds[0].host, ':') ? "%s+cluster://[%s]:%u%s" : "%s+cluster://%s:%u%s",
+		        url->tls ? "rediss" : "redis", url->seeds[0].host, url->seeds[0].port,
+		        url->seeds_n > 1 ? ",..." : "");
 		break;
 	case URL_LOCAL:
 		snprintf(out, out_size, "local:");

@@ -9,7 +9,7 @@
 struct endpoint;
 struct sneck_error;
 
-enum url_kind { URL_TCP, URL_UNIX, URL_LOCAL, URL_SENTINEL };
+enum url_kind { URL_TCP, URL_UNIX, URL_LOCAL, URL_SENTINEL, URL_CLUSTER };
 
 /* A parsed server URL. Strings are owned; done() wipes the password before it frees it. */
 struct url {
@@ -23,7 +23,7 @@ struct url {
 	char *dialect; /* NULL: not named */
 	char *prefix;  /* NULL: none */
 	/* URL_SENTINEL: where the sentinels are, and what they watch for us. `user` and `password` are for
-	 * the servers. */
+	 * the servers. URL_CLUSTER: some of its nodes. */
 	struct endpoint *seeds;
 	size_t seeds_n;
 	char *service;

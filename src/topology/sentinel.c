@@ -74,7 +74,7 @@ int snecki_sentinel_new(const struct sentinel_config *config, struct sentinel **
 	sentinel->config = *config;
 	sentinel->login = snecki_sentinel_login(config->url);
 	const struct link_config link = { .url = &sentinel->login,
-		.sentinel = true,
+		.peer = PEER_SENTINEL,
 		.tls = config->tls,
 		.client_name = config->client_name,
 		.connect_ms = config->connect_ms,

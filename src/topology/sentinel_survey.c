@@ -166,7 +166,7 @@ static void ask_one(struct link *link, const struct sentinel_config *config, con
 int snecki_sentinel_survey(const struct sentinel_config *config, struct sentinel_survey *ret) {
 	struct url login = snecki_sentinel_login(config->url);
 	const struct link_config link_config = { .url = &login,
-		.sentinel = true,
+		.peer = PEER_SENTINEL,
 		.tls = config->tls,
 		.client_name = config->client_name,
 		.connect_ms = config->connect_ms,

@@ -266,14 +266,15 @@ static void check_empty(const struct world *world, const struct session *session
 
 	if (snecki_map_count(&core->realms[0].entries) || snecki_map_count(&core->attempts) ||
 	        core->grants_n || core->calls_n || core->wishes_n || core->holds_n ||
-	        core->renewals_inflight || core->timers.count || core->wish_timers.count ||
+	        core->lanes[0].renewals_inflight || core->timers.count || core->wish_timers.count ||
 	        core->counters.waiters)
 		world_fail(world,
 		        "s%d is not empty: %zu entries, %zu attempts, %zu grants, %zu calls, %zu wishes, %zu "
 		        "holds, %u renewals, %zu and %zu timers",
 		        session->id, snecki_map_count(&core->realms[0].entries),
 		        snecki_map_count(&core->attempts), core->grants_n, core->calls_n, core->wishes_n,
-		        core->holds_n, core->renewals_inflight, core->timers.count, core->wish_timers.count);
+		        core->holds_n, core->lanes[0].renewals_inflight, core->timers.count,
+		        core->wish_timers.count);
 }
 
 /* Everybody has given back everything, and all leases of the dead are over. */

@@ -149,7 +149,7 @@ static void test_no_permission(void **state) {
 /* ---- Channels that come and go -------------------------------------------------------------------*/
 
 static void listen_to(struct rig *rig, const char *channel) {
-	assert_int_equal(snecki_sub_listen(rig->sub, channel, strlen(channel), "lock", 4), 0);
+	assert_int_equal(snecki_sub_listen(rig->sub, channel, strlen(channel), false, "lock", 4), 0);
 }
 
 static bool heard_by(struct test_server *server, const char *channel, int listeners) {

@@ -75,7 +75,7 @@ static void a_failed_renewal_is_tried_again_soon(void **state) {
 	answer(bench, expect(bench, OP_RENEW), LOCK_UNKNOWN);
 	pass_ms(bench, 100);
 	lose_link(bench, expect(bench, OP_RENEW));
-	snecki_core_connected(bench->core, bench->now_ns);
+	snecki_core_connected(bench->core, -1, bench->now_ns);
 	pass_ms(bench, 0);
 	confirm(bench, expect(bench, OP_RENEW));
 	assert_int_equal(hold->states, 0);
@@ -404,7 +404,7 @@ static void a_release_goes_on_without_its_caller(void **state) {
 
 	lose_link(bench, expect(bench, OP_RELEASE));
 	assert_int_equal(code_of(release), SNECK_EUNKNOWN);
-	snecki_core_connected(bench->core, bench->now_ns);
+	snecki_core_connected(bench->core, -1, bench->now_ns);
 	pass_ms(bench, 0);
 	answer(bench, expect(bench, OP_RELEASE), LOCK_DONE);
 	assert_int_equal(snecki_core_next_due(bench->core), NS_NEVER);
@@ -426,7 +426,7 @@ static void without_a_link_it_is_settled_later(void **state) {
 	answer(bench, expect(bench, OP_ACQUIRE), LOCK_UNKNOWN); /* it may have run */
 	lose_link(bench, expect(bench, OP_ACQUIRE));
 	assert_int_equal(code_of(deed), 1);
-	snecki_core_connected(bench->core, bench->now_ns);
+	snecki_core_connected(bench->core, -1, bench->now_ns);
 	pass_ms(bench, 0);
 	grant(bench, expect(bench, OP_ACQUIRE));
 	assert_true(has(deed));

@@ -356,7 +356,7 @@ static void a_new_connection_gives_it_back(void **state) {
 	struct bench *bench = bench_of(state);
 
 	begin_lingering(bench, 'R');
-	snecki_core_connected(bench->core, bench->now_ns);
+	snecki_core_connected(bench->core, -1, bench->now_ns);
 	pass_ms(bench, 1);
 	gone(bench);
 }

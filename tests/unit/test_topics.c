@@ -28,7 +28,7 @@ static int teardown(void **state) {
 
 static bool listen(const char *channel) {
 	bool changed;
-	assert_int_equal(snecki_topics_add(&topics, channel, strlen(channel), "lock", 4, &changed), 0);
+	assert_int_equal(snecki_topics_add(&topics, channel, strlen(channel), false, "lock", 4, &changed), 0);
 	return changed;
 }
 

@@ -56,6 +56,8 @@ static const struct good GOOD[] = {
 	{ "/run/redis.sock", URL_UNIX, 0, 0, "/run/redis.sock", 0, 0, 0, "unix:/run/redis.sock" },
 	{ "/odd?db=1 %41", URL_UNIX, 0, 0, "/odd?db=1 %41", 0, 0, 0, "unix:/odd?db=1 %41" },
 	{ "local:", URL_LOCAL, 0, 0, 0, 0, 0, 0, "local:" },
+	{ "redis://u:p@h:1,i", URL_CLUSTER, 0, 0, 0, "u", "p", 0, "redis+cluster://h:1,..." },
+	{ "rediss+cluster://[::1]/0", URL_CLUSTER, 0, 0, 0, 0, 0, 0, "rediss+cluster://[::1]:6379" },
 	{ "redis+sentinel://u:p@h,i:1/locks/2", URL_SENTINEL, 0, 0, 0, "u", "p", 2,
 	        "redis+sentinel://h:26379,.../locks/2" },
 	{ "valkeys+sentinel://h/locks?ca=/c", URL_SENTINEL, 0, 0, 0, 0, 0, 0,
@@ -156,8 +158,11 @@ static const struct bad BAD[] = {
 	{ "redis+sentinel://h/primary/x", SNECK_EINVAL, "database" },
 	{ "redis+sentinel://h/primary?sentinel_user=u", SNECK_EINVAL, "without a password" },
 	{ "redis://h?sentinel_password=hunter2", SNECK_EINVAL, "parameter number 1" },
-	{ "redis+cluster://h", SNECK_ENOTSUP, "Cluster is not supported yet" },
-	{ "redis://u:hunter2@h1:7000,h2:7001", SNECK_ENOTSUP, "Cluster is not supported yet" },
+	{ "redis://u:hunter2@h1:7000,h2:7001/1", SNECK_EINVAL, "database 0 only" },
+	{ "redis+cluster://h?db=2", SNECK_EINVAL, "database 0 only" },
+	{ "redis://h1,", SNECK_EINVAL, "host is missing" },
+	{ "redis://h1,h2:x", SNECK_EINVAL, "port" },
+	{ "redis://h1,redis://h2", SNECK_EINVAL, "port" },
 };
 
 static void test_bad(void **state) {

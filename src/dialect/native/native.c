@@ -274,10 +274,13 @@ int snecki_native_add_key(struct buf *out, const char *name_space, const char *n
 	return r;
 }
 
-int snecki_native_add_channel_prefix(struct buf *out, const char *name_space) {
+/* In a cluster the scripts know it: it is the lock's key and a colon. */
+int snecki_native_add_channel_prefix(struct buf *out, const struct dialect_session *session) {
 	struct buf prefix = BUF_INIT;
-	snecki_buf_add_str(&prefix, name_space);
-	snecki_buf_add_str(&prefix, ":!");
+	if (!session->sharded) {
+		snecki_buf_add_str(&prefix, session->name_space);
+		snecki_buf_add_str(&prefix, ":!");
+	}
 	int r = prefix.failed || !snecki_buf_resp_bulk(out, prefix.data, prefix.len) ? SNECK_ENOMEM : 0;
 	snecki_buf_done(&prefix);
 	return r;
@@ -297,7 +300,7 @@ static int encode(const struct dialect_session *session, const struct lock_op *o
 	if (r == 0) {
 		snecki_buf_resp_str(out, attempt);
 		snecki_buf_resp_i64(out, session->keep_ms);
-		r = snecki_native_add_channel_prefix(out, session->name_space);
+		r = snecki_native_add_channel_prefix(out, session);
 		add_args(out, op, session->bury_ms);
 	}
 	if (r == 0 && out->failed)
@@ -314,6 +317,16 @@ static int channel(const struct dialect_session *session, struct buf *out) {
 	snecki_buf_add_str(out, ":!");
 	snecki_buf_add_str(out, session->id);
 	return out->failed ? SNECK_ENOMEM : 0;
+}
+
+/* In a cluster: in the lock's own slot, because no script may publish in another. */
+static int lock_channel(const struct dialect_session *session, const char *name, size_t name_len,
+        uint64_t attempt, struct buf *out) {
+	(void)attempt;
+	int r = snecki_native_key(session->name_space, name, name_len, out);
+	snecki_buf_add_str(out, ":");
+	snecki_buf_add_str(out, session->id);
+	return r == 0 && out->failed ? SNECK_ENOMEM : r;
 }
 
 /* A number and the blank after it; false: not there. */
@@ -424,6 +437,7 @@ const struct dialect snecki_native = {
 	.decode = snecki_native_decode,
 	.channel = channel,
 	.read_note = read_note,
+	.lock_channel = lock_channel,
 	.hold_id = hold_id,
 	.check_id = check_id,
 	.read_id = read_id,

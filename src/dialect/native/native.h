@@ -34,7 +34,8 @@ void snecki_native_script(struct buf *out, const struct script *script, bool rea
 /* Append the key of lock `name` as a bulk string; the results are those of snecki_native_key. */
 int snecki_native_add_key(struct buf *out, const char *name_space, const char *name, size_t name_len);
 
-int snecki_native_add_channel_prefix(struct buf *out, const char *name_space); /* 0 or SNECK_ENOMEM */
+/* 0 or SNECK_ENOMEM */
+int snecki_native_add_channel_prefix(struct buf *out, const struct dialect_session *session);
 
 /* native_record.c */
 int snecki_native_encode_record(const struct dialect_session *session, const struct session_record *record,

@@ -27,7 +27,7 @@ int snecki_native_encode_break(const struct dialect_session *session, const char
 	snecki_buf_resp_str(out, attempt);
 	snecki_buf_resp_i64(out, session->keep_ms);
 	if (r == 0)
-		r = snecki_native_add_channel_prefix(out, session->name_space);
+		r = snecki_native_add_channel_prefix(out, session);
 	snecki_buf_resp_str(out, id);
 	snecki_buf_resp_i64(out, grace_ms);
 	snecki_buf_resp_i64(out, session->bury_ms);

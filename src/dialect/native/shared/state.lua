@@ -9,6 +9,11 @@ local UPGRADER, UPGRADER_END = '-8000000000000000', '(-6000000000000000'
 -- look at this many and one more tells whether a writer is among the holders.
 local BESIDE_WRITER = 16
 
+-- In a cluster messages stay in the lock's slot.
+local publish = 'PUBLISH'
+if channel == '' then
+	channel, publish = key .. ':', 'SPUBLISH'
+end
 local session = string.match(attempt, '^[^.]*')
 local own = {} -- attempts of this session that do not stand in its way
 local notes = {} -- messages to send at the very end: channel, text, channel, text
@@ -32,7 +37,7 @@ end
 -- The last thing of a run: nothing can fail after a message was sent.
 local function send_notes()
 	for i = 1, #notes, 2 do
-		call('PUBLISH', notes[i], notes[i + 1])
+		call(publish, notes[i], notes[i + 1])
 	end
 end
 

@@ -1,0 +1,575 @@
+/* SPDX-License-Identifier: MIT */
+/* The nodes of a client: making them, watching them, and the slots that each of them has.
+ *
+ * One node with a place of its own, or with one that the sentinel names; or as many as the cluster has
+ * primaries, made as the map names them. A node that has lost its slots stays, without anything being sent to
+ * it, until the client ends: requests and threads may still refer to it.
+ *
+ * The map is written by the background thread alone, and read by everybody without a lock: a request that
+ * goes to the wrong node comes back. */
+#include "topology/servers.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/err.h"
+#include "topology/sentinel.h"
+#include "topology/servers_internal.h"
+
+enum { WAKE_PFDS = 1, NODE_PFDS = 4, EXTRA_PFDS = 1 };
+
+struct node *snecki_node_at(struct servers *servers, unsigned index) {
+	return atomic_load(&servers->nodes[index]);
+}
+
+struct node *snecki_node_find(struct servers *servers, const struct endpoint *at) {
+	for (unsigned i = 0; i < atomic_load(&servers->node_n); i++)
+		if (snecki_endpoint_same(&snecki_node_at(servers, i)->at, at))
+			return snecki_node_at(servers, i);
+	return NULL;
+}
+
+/* ---- What the connections of a node tell --------------------------------------------------------*/
+
+static void wake_background(void *ctx) {
+	const struct servers_config *config = &((struct node *)ctx)->servers->config;
+	config->wake_background(config->ctx);
+}
+
+static void after_read(void *ctx) {
+	const struct servers_config *config = &((struct node *)ctx)->servers->config;
+	config->after_read(config->ctx);
+}
+
+static void on_up(void *ctx) {
+	struct node *node = ctx;
+	const struct servers_config *config = &node->servers->config;
+
+	node->down = false;
+	config->on_up(config->ctx, (int)node->index);
+}
+
+/* Can none of those be reached that have something? */
+static bool all_down(struct servers *servers) {
+	for (unsigned i = 0; i < atomic_load(&servers->node_n); i++) {
+		const struct node *node = snecki_node_at(servers, i);
+		if (atomic_load(&node->has_slots) && !node->down)
+			return false;
+	}
+	return true;
+}
+
+static void on_down(void *ctx, const struct sneck_error *why) {
+	struct node *node = ctx;
+	struct servers *servers = node->servers;
+
+	node->down = true;
+	if (servers->sentinel) /* it has gone, or is a replica by now */
+		snecki_sentinel_doubt(servers->sentinel, snecki_now_ns());
+	if (servers->slots)
+		snecki_slots_want(servers->slots);
+	servers->config.on_down(servers->config.ctx, why, all_down(servers));
+}
+
+static int where(void *ctx, struct endpoint *ret, struct sneck_error *reterr) {
+	const struct node *node = ctx;
+
+	if (node->servers->sentinel)
+		return snecki_sentinel_where(node->servers->sentinel, ret, reterr);
+	if (ret)
+		*ret = node->at;
+	return 1;
+}
+
+static bool elsewhere(void *ctx, const struct sneck_error *why) {
+	const struct node *node = ctx;
+	return snecki_sentinel_elsewhere(node->servers->sentinel, why, snecki_now_ns());
+}
+
+static void on_sub_ready(void *ctx) {
+	const struct servers_config *config = &((struct node *)ctx)->servers->config;
+	config->on_heard(config->ctx);
+}
+
+static void on_sub_down(void *ctx, const struct sneck_error *why) {
+	const struct servers_config *config = &((struct node *)ctx)->servers->config;
+	config->on_deaf(config->ctx, why);
+}
+
+static void on_sub_message(void *ctx, const char *payload, size_t len) {
+	const struct servers_config *config = &((struct node *)ctx)->servers->config;
+	config->on_message(config->ctx, payload, len);
+}
+
+static void on_topic_ready(void *ctx, const char *subject, size_t len) {
+	const struct servers_config *config = &((struct node *)ctx)->servers->config;
+	config->on_topic_ready(config->ctx, subject, len);
+}
+
+static void on_topic_message(
+        void *ctx, const char *subject, size_t subject_len, const char *payload, size_t len) {
+	const struct servers_config *config = &((struct node *)ctx)->servers->config;
+	config->on_topic_message(config->ctx, subject, subject_len, payload, len);
+}
+
+static void on_topic_gone(void *ctx) {
+	struct servers *servers = ((struct node *)ctx)->servers;
+
+	servers->resubscribe = true;
+	snecki_slots_want(servers->slots);
+}
+
+/* ---- Nodes --------------------------------------------------------------------------------------*/
+
+static int make_links(struct node *node) {
+	const struct servers *servers = node->servers;
+	const struct servers_config *config = &servers->config;
+	const struct conn_config conn = {
+		.url = config->server,
+		.tls = config->tls,
+		.where = servers->sentinel || servers->cluster ? where : NULL,
+		.elsewhere = servers->sentinel ? elsewhere : NULL,
+		.client_name = config->client_name,
+		.peer = servers->cluster ? PEER_CLUSTER_PRIMARY : PEER_PRIMARY,
+		.connect_ms = config->connect_ms,
+		.command_ms = config->command_ms,
+		.log = config->log,
+		.on_up = on_up,
+		.on_down = on_down,
+		.redirect = servers->cluster ? snecki_route_redirect : NULL,
+		.unsent = servers->cluster ? snecki_route_unsent : NULL,
+		.wake_background = wake_background,
+		.after_read = after_read,
+		.ctx = node,
+	};
+	const struct sub_config sub = {
+		.url = config->server,
+		.tls = config->tls,
+		.where = conn.where,
+		.client_name = config->client_name,
+		.peer = conn.peer,
+		.channel = config->channel,
+		.channel_len = servers->cluster ? 0 : config->channel_len,
+		.connect_ms = config->connect_ms,
+		.command_ms = config->command_ms,
+		.log = config->log,
+		.on_ready = on_sub_ready,
+		.on_down = on_sub_down,
+		.on_message = on_sub_message,
+		.on_topic_ready = on_topic_ready,
+		.on_topic_message = on_topic_message,
+		.on_topic_gone = servers->cluster ? on_topic_gone : NULL,
+		.wake_background = wake_background,
+		.ctx = node,
+	};
+	int r = snecki_conn_new(&conn, &node->conn);
+	return r < 0 ? r : snecki_sub_new(&sub, &node->sub);
+}
+
+static void free_node(struct node *node) {
+	if (!node)
+		return;
+	snecki_sub_free(node->sub);
+	snecki_conn_free(node->conn);
+	free(node);
+}
+
+/* Room in the poll loop for one node more. */
+static bool reserve_pfds(struct servers *servers) {
+	size_t nodes = (size_t)atomic_load(&servers->node_n) + 1;
+	struct pollfd *more =
+	        realloc(servers->pfds, (WAKE_PFDS + nodes * NODE_PFDS + EXTRA_PFDS) * sizeof *more);
+
+	if (more)
+		servers->pfds = more;
+	return more != NULL;
+}
+
+/* NULL: no memory for another, or far too many. */
+static struct node *make_node(struct servers *servers, const struct endpoint *at) {
+	unsigned index = atomic_load(&servers->node_n);
+	struct node *node = index < NODES_MAX && reserve_pfds(servers) ? calloc(1, sizeof *node) : NULL;
+
+	if (!node)
+		return NULL;
+	node->servers = servers;
+	node->index = index;
+	if (at)
+		node->at = *at;
+	atomic_init(&node->has_slots, !servers->cluster);
+	if (make_links(node) < 0) {
+		free_node(node);
+		return NULL;
+	}
+	atomic_store(&servers->nodes[index], node);
+	atomic_store(&servers->node_n, index + 1);
+	return node;
+}
+
+/* ---- The map ------------------------------------------------------------------------------------*/
+
+struct change {
+	struct servers *servers;
+	struct node *to;
+	bool moved;
+};
+
+static bool lies_at(void *ctx, const char *channel, size_t len) {
+	const struct change *change = ctx;
+	int slot = snecki_key_slot(channel, len);
+	return atomic_load(&change->servers->owner[slot]) == change->to->index;
+}
+
+/* Channels follow their slots. */
+static void move_topics(struct servers *servers) {
+	unsigned n = atomic_load(&servers->node_n);
+
+	pthread_mutex_lock(&servers->topics_mutex);
+	for (unsigned i = 0; i < n; i++)
+		for (unsigned j = 0; j < n; j++) {
+			struct change change = { servers, snecki_node_at(servers, j), false };
+			if (i != j)
+				snecki_sub_move(
+				        snecki_node_at(servers, i)->sub, change.to->sub, lies_at, &change);
+		}
+	if (servers->resubscribe)
+		for (unsigned i = 0; i < n; i++)
+			snecki_sub_again(snecki_node_at(servers, i)->sub);
+	servers->resubscribe = false;
+	pthread_mutex_unlock(&servers->topics_mutex);
+}
+
+/* True: a slot that somebody had is somebody else's now. */
+static bool write_owners(struct servers *servers, const struct slot_range *ranges, size_t n) {
+	uint16_t owner[SLOTS_N];
+	bool has[NODES_MAX] = { false }, moved = false;
+
+	memset(owner, 0xff, sizeof owner);
+	for (size_t i = 0; i < n; i++) {
+		struct node *node = snecki_node_find(servers, &ranges[i].at);
+		if (!node)
+			node = make_node(servers, &ranges[i].at);
+		if (!node)
+			continue;
+		has[node->index] = true;
+		for (unsigned slot = ranges[i].first; slot <= ranges[i].last; slot++)
+			owner[slot] = (uint16_t)node->index;
+	}
+	for (unsigned i = 0; i < atomic_load(&servers->node_n); i++)
+		atomic_store(&snecki_node_at(servers, i)->has_slots, has[i]);
+	for (unsigned slot = 0; slot < SLOTS_N; slot++) {
+		uint16_t before = atomic_exchange(&servers->owner[slot], owner[slot]);
+		moved = moved || (before != owner[slot] && before != NODE_NONE);
+	}
+	return moved;
+}
+
+/* What waits for a node that cannot be reached goes where the map says now. */
+static void recall(struct servers *servers) {
+	struct list queued;
+
+	for (unsigned i = 0; i < atomic_load(&servers->node_n); i++) {
+		struct node *node = snecki_node_at(servers, i);
+		if (!node->down)
+			continue;
+		snecki_conn_recall(node->conn, &queued);
+		snecki_route_again(servers, &queued);
+	}
+}
+
+static void connect_all(struct servers *servers) {
+	pthread_mutex_lock(&servers->mutex);
+	bool wanted = servers->wanted;
+	servers->wanted = false;
+	pthread_mutex_unlock(&servers->mutex);
+	for (unsigned i = 0; wanted && i < atomic_load(&servers->node_n); i++)
+		if (atomic_load(&snecki_node_at(servers, i)->has_slots))
+			snecki_conn_want(snecki_node_at(servers, i)->conn);
+}
+
+static void on_map(void *ctx, const struct slot_range *ranges, size_t n) {
+	struct servers *servers = ctx;
+	bool moved = write_owners(servers, ranges, n);
+
+	snecki_log(servers->config.log, LOG_DEBUG_, "cluster: %zu ranges of slots%s", n,
+	        moved ? ", some have moved" : "");
+	atomic_store(&servers->known, true);
+	move_topics(servers);
+	if (moved)
+		recall(servers);
+	snecki_route_run(servers, true, snecki_now_ns());
+	connect_all(servers);
+	if (moved)
+		servers->config.on_up(servers->config.ctx, -1);
+}
+
+static void on_map_fail(void *ctx, const struct sneck_error *why) {
+	struct servers *servers = ctx;
+
+	snecki_route_fail(servers, why, false);
+	if (!atomic_load(&servers->known))
+		servers->config.on_down(servers->config.ctx, why, true);
+}
+
+static bool known_node(void *ctx, size_t i, struct endpoint *ret) {
+	struct servers *servers = ctx;
+
+	if (i >= atomic_load(&servers->node_n))
+		return false;
+	*ret = snecki_node_at(servers, (unsigned)i)->at;
+	return true;
+}
+
+/* ---- Life ---------------------------------------------------------------------------------------*/
+
+static void on_primary_change(void *ctx) {
+	struct servers *servers = ctx;
+
+	snecki_conn_look_again(snecki_node_at(servers, 0)->conn);
+	snecki_sub_look_again(snecki_node_at(servers, 0)->sub, snecki_now_ns());
+}
+
+static int make_sentinel(struct servers *servers) {
+	const struct sentinel_config config = {
+		.url = servers->config.url,
+		.tls = servers->config.tls,
+		.client_name = servers->config.client_name,
+		.connect_ms =
+		        servers->config.connect_ms / 2, /* there is another to ask, and the server to reach */
+		.command_ms = servers->config.command_ms,
+		.log = servers->config.log,
+		.on_change = on_primary_change,
+		.ctx = servers,
+	};
+	return snecki_sentinel_new(&config, &servers->sentinel);
+}
+
+static int make_slots(struct servers *servers) {
+	const struct slots_config config = {
+		.url = servers->config.url,
+		.tls = servers->config.tls,
+		.client_name = servers->config.client_name,
+		.connect_ms = servers->config.connect_ms / 2,
+		.command_ms = servers->config.command_ms / 2,
+		.log = servers->config.log,
+		.known = known_node,
+		.on_map = on_map,
+		.on_fail = on_map_fail,
+		.wake_background = servers->config.wake_background,
+		.ctx = servers,
+	};
+	int r = snecki_slots_new(&config, &servers->slots);
+	if (r < 0)
+		return r;
+	return make_node(servers, &config.url->seeds[0]) ? 0 : SNECK_ENOMEM;
+}
+
+int snecki_servers_new(const struct servers_config *config, struct servers **ret) {
+	struct servers *servers = calloc(1, sizeof *servers);
+	int r = 0;
+
+	if (!servers)
+		return SNECK_ENOMEM;
+	servers->config = *config;
+	servers->cluster = config->url->kind == URL_CLUSTER;
+	servers->later_ns = NS_NEVER;
+	snecki_list_init(&servers->later);
+	pthread_mutex_init(&servers->mutex, NULL);
+	pthread_mutex_init(&servers->topics_mutex, NULL);
+	for (unsigned slot = 0; slot < SLOTS_N; slot++)
+		atomic_init(&servers->owner[slot], NODE_NONE);
+	if (servers->cluster)
+		r = make_slots(servers);
+	else if (config->url->kind == URL_SENTINEL)
+		r = make_sentinel(servers);
+	if (r == 0 && !servers->cluster && !make_node(servers, NULL))
+		r = SNECK_ENOMEM;
+	if (r < 0)
+		snecki_servers_free(servers);
+	else
+		*ret = servers;
+	return r;
+}
+
+void snecki_servers_free(struct servers *servers) {
+	struct sneck_error why;
+
+	if (!servers)
+		return;
+	snecki_err(&why, SNECK_ECLOSED, "the connection is being closed");
+	snecki_route_fail(servers, &why, true);
+	for (unsigned i = 0; i < atomic_load(&servers->node_n); i++)
+		free_node(snecki_node_at(servers, i));
+	snecki_sentinel_free(servers->sentinel);
+	snecki_slots_free(servers->slots);
+	pthread_mutex_destroy(&servers->mutex);
+	pthread_mutex_destroy(&servers->topics_mutex);
+	free(servers->pfds);
+	free(servers);
+}
+
+void snecki_servers_abandon(struct servers *servers) {
+	if (!servers)
+		return;
+	for (unsigned i = 0; i < atomic_load(&servers->node_n); i++) {
+		struct node *node = snecki_node_at(servers, i);
+		snecki_sub_abandon(node->sub);
+		snecki_conn_abandon(node->conn);
+		free(node);
+	}
+	if (servers->sentinel)
+		snecki_sentinel_abandon(servers->sentinel);
+	if (servers->slots)
+		snecki_slots_abandon(servers->slots);
+	free(servers->pfds);
+	free(servers);
+}
+
+/* ---- For callers --------------------------------------------------------------------------------*/
+
+static struct conn *conn_of(struct servers *servers, struct parker *parker) {
+	struct conn *conn = atomic_load(&parker->conn);
+	return conn ? conn : snecki_node_at(servers, 0)->conn;
+}
+
+bool snecki_servers_park(struct servers *servers, struct parker *parker, int64_t deadline_ns) {
+	return snecki_conn_park(conn_of(servers, parker), parker, deadline_ns);
+}
+
+void snecki_servers_orphan_all(struct servers *servers, struct parker *parker) {
+	snecki_conn_orphan_all(conn_of(servers, parker), parker);
+}
+
+unsigned snecki_servers_lane(const struct servers *servers, const struct req *req) {
+	unsigned n = atomic_load(&servers->node_n);
+
+	for (unsigned i = 0; i < n; i++)
+		if (atomic_load(&servers->nodes[i])->conn == req->conn)
+			return i;
+	return 0;
+}
+
+void snecki_servers_want(struct servers *servers) {
+	if (!servers->cluster) {
+		snecki_conn_want(snecki_node_at(servers, 0)->conn);
+		return;
+	}
+	pthread_mutex_lock(&servers->mutex);
+	servers->wanted = true;
+	pthread_mutex_unlock(&servers->mutex);
+	snecki_slots_want(servers->slots);
+}
+
+bool snecki_servers_up(struct servers *servers) {
+	for (unsigned i = 0; i < atomic_load(&servers->node_n); i++)
+		if (snecki_conn_is_up(snecki_node_at(servers, i)->conn))
+			return true;
+	return false;
+}
+
+void snecki_servers_counters(struct servers *servers, struct conn_counters *ret) {
+	*ret = (struct conn_counters){ 0 };
+	for (unsigned i = 0; i < atomic_load(&servers->node_n); i++) {
+		struct conn_counters one;
+		snecki_conn_counters(snecki_node_at(servers, i)->conn, &one);
+		ret->commands += one.commands;
+		ret->connects += one.connects;
+		ret->disconnects += one.disconnects;
+	}
+}
+
+size_t snecki_servers_list(struct servers *servers, unsigned *ret, size_t most) {
+	size_t n = 0;
+
+	for (unsigned i = 0; i < atomic_load(&servers->node_n); i++)
+		if (atomic_load(&snecki_node_at(servers, i)->has_slots) && n++ < most)
+			ret[n - 1] = i + 1;
+	return n;
+}
+
+/* ---- Channels -----------------------------------------------------------------------------------*/
+
+void snecki_servers_hear(struct servers *servers) {
+	if (!servers->cluster)
+		snecki_sub_want(snecki_node_at(servers, 0)->sub);
+}
+
+bool snecki_servers_heard(struct servers *servers) {
+	return !servers->cluster && snecki_sub_is_ready(snecki_node_at(servers, 0)->sub);
+}
+
+/* Of a slot that nobody is known to have: the first one, from which it moves when the map has come. What lies
+ * in no slot is heard everywhere. */
+static struct sub *sub_of(struct servers *servers, const char *channel, size_t channel_len, bool sharded) {
+	unsigned owner = NODE_NONE;
+
+	if (servers->cluster && sharded)
+		owner = atomic_load(&servers->owner[snecki_key_slot(channel, channel_len)]);
+	return snecki_node_at(servers, owner == NODE_NONE ? 0 : owner)->sub;
+}
+
+int snecki_servers_listen(struct servers *servers, const char *channel, size_t channel_len, bool sharded,
+        const char *subject, size_t subject_len) {
+	pthread_mutex_lock(&servers->topics_mutex);
+	int r = snecki_sub_listen(sub_of(servers, channel, channel_len, sharded), channel, channel_len,
+	        sharded, subject, subject_len);
+	pthread_mutex_unlock(&servers->topics_mutex);
+	return r;
+}
+
+void snecki_servers_unlisten(struct servers *servers, const char *channel, size_t channel_len) {
+	pthread_mutex_lock(&servers->topics_mutex);
+	bool found = snecki_sub_unlisten(sub_of(servers, channel, channel_len, true), channel, channel_len);
+	/* A redirection has told where the slot is now, and the channel has not followed yet. */
+	for (unsigned i = 0; !found && i < atomic_load(&servers->node_n); i++)
+		found = snecki_sub_unlisten(snecki_node_at(servers, i)->sub, channel, channel_len);
+	pthread_mutex_unlock(&servers->topics_mutex);
+}
+
+/* ---- The poll loop ------------------------------------------------------------------------------*/
+
+size_t snecki_servers_bg_prepare(
+        struct servers *servers, int wake_fd, struct pollfd **ret, int64_t *deadline_ns) {
+	struct pollfd *pfds = servers->pfds;
+	size_t n = 1;
+
+	pfds[0] = (struct pollfd){ .fd = wake_fd, .events = POLLIN };
+	for (unsigned i = 0; i < atomic_load(&servers->node_n); i++) {
+		struct node *node = snecki_node_at(servers, i);
+		node->pfds = pfds + n;
+		node->conn_n = snecki_conn_bg_prepare(node->conn, pfds + n, deadline_ns);
+		n += (size_t)node->conn_n;
+		node->sub_n = snecki_sub_bg_prepare(node->sub, pfds + n, deadline_ns);
+		n += (size_t)node->sub_n;
+	}
+	servers->extra = pfds + n;
+	servers->extra_n = 0;
+	if (servers->sentinel)
+		servers->extra_n = snecki_sentinel_bg_prepare(servers->sentinel, pfds + n, deadline_ns);
+	if (servers->slots)
+		servers->extra_n = snecki_slots_bg_prepare(servers->slots, pfds + n, deadline_ns);
+	pthread_mutex_lock(&servers->mutex);
+	if (servers->later_ns < *deadline_ns)
+		*deadline_ns = servers->later_ns;
+	pthread_mutex_unlock(&servers->mutex);
+	*ret = pfds;
+	return n + (size_t)servers->extra_n;
+}
+
+void snecki_servers_bg_run(struct servers *servers, int64_t now_ns) {
+	const struct pollfd *extra = servers->extra;
+	unsigned n = atomic_load(&servers->node_n); /* those made meanwhile have not been prepared */
+
+	for (unsigned i = 0; i < n; i++) {
+		struct node *node = snecki_node_at(servers, i);
+		snecki_conn_bg_run(node->conn, node->pfds, node->conn_n, now_ns);
+		snecki_sub_bg_run(node->sub, node->pfds + node->conn_n, node->sub_n, now_ns);
+	}
+	if (servers->sentinel)
+		snecki_sentinel_bg_run(servers->sentinel, extra, servers->extra_n, now_ns);
+	if (servers->slots) {
+		snecki_slots_bg_run(servers->slots, extra, servers->extra_n, now_ns);
+		snecki_route_run(servers, false, now_ns);
+	}
+}

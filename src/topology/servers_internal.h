@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT */
+/* What servers.c (nodes, life, the poll loop) and route.c (where a request goes) share. */
+#ifndef SNECK_TOPOLOGY_SERVERS_INTERNAL_H
+#define SNECK_TOPOLOGY_SERVERS_INTERNAL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include <sneck/error.h>
+
+#include "base/list.h"
+#include "net/endpoint.h"
+#include "net/sub.h"
+#include "topology/command_slot.h"
+#include "topology/servers.h"
+#include "topology/slots.h"
+
+enum { NODES_MAX = 1000, NODE_NONE = UINT16_MAX };
+
+struct node {
+	struct servers *servers;
+	unsigned index;
+	struct endpoint at; /* of a cluster's node */
+	struct conn *conn;
+	struct sub *sub;
+	atomic_bool has_slots;
+	/* Background thread. */
+	bool down; /* the last attempt to connect failed, or the connection broke */
+	struct pollfd *pfds;
+	int conn_n, sub_n; /* of these, how many are whose */
+};
+
+struct servers {
+	struct servers_config config;
+	bool cluster;
+	struct sentinel *sentinel; /* NULL: none */
+	struct slots *slots;       /* NULL: no cluster */
+
+	/* Written by the background thread, read by all. */
+	_Atomic(struct node *) nodes[NODES_MAX];
+	atomic_uint node_n;
+	_Atomic uint16_t owner[SLOTS_N]; /* index of the node, or NODE_NONE */
+	atomic_bool known;               /* a map has come */
+
+	pthread_mutex_t mutex; /* guards what follows */
+	bool closing;
+	bool wanted;       /* snecki_servers_want: connect as soon as a map has come */
+	struct list later; /* requests to be sent again at again_ns; NS_NEVER: when a map has come */
+	int64_t later_ns;  /* the earliest of them */
+	pthread_mutex_t topics_mutex; /* where channels are heard does not change meanwhile */
+
+	/* Background thread. */
+	bool resubscribe; /* a subscription was refused, or ended: once a map has come, all are made again */
+	struct pollfd *pfds, *extra; /* `extra`: of the sentinel or the slots, behind the nodes' */
+	int extra_n;
+};
+
+/* servers.c */
+struct node *snecki_node_at(struct servers *servers, unsigned index);
+struct node *snecki_node_find(struct servers *servers, const struct endpoint *at);
+
+/* route.c. Thread: as conn_config says; ctx is the node. */
+bool snecki_route_redirect(void *node, struct req *req, const struct redisReply *reply);
+bool snecki_route_unsent(void *node, struct req *req, const struct sneck_error *why);
+/* Thread: background. Send what is due, now that the time or the map has come. */
+void snecki_route_run(struct servers *servers, bool map_came, int64_t now_ns);
+/* Nobody could tell the slots: what waits for that has failed. `closing`: everything has. */
+void snecki_route_fail(struct servers *servers, const struct sneck_error *why, bool closing);
+void snecki_route_again(struct servers *servers, struct list *reqs);
+
+#endif
