@@ -171,6 +171,9 @@ static void check_quorum(struct doctor *doctor) {
 	else if (info->sentinel_hosts == 1)
 		found(doctor, "quorum", WARN, "run them on different machines",
 		        "all %d sentinels are on one host: if that stops, nobody promotes a replica", all);
+	else if (info->sentinel_hosts < 0)
+		found(doctor, "quorum", PASS, NULL, "%d of %d sentinels; on how many hosts: " NOT_ALLOWED,
+		        quorum, all);
 	else
 		found(doctor, "quorum", PASS, NULL, "%d of %d sentinels on %d hosts", quorum, all,
 		        (int)info->sentinel_hosts);
