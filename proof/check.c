@@ -31,6 +31,7 @@ static int run(struct check_world *world) {
 		check_left,
 		check_return,
 		check_witness,
+		check_failovers,
 	};
 
 	for (size_t i = 0; i < sizeof passes / sizeof passes[0]; i++)

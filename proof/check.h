@@ -39,6 +39,7 @@ enum check_invariant {
 /* Why something that looks like a violation is none. */
 enum check_excuse {
 	CHECK_BY_WIPE,     /* the server lost its state between the two */
+	CHECK_BY_ROLLBACK, /* a failover brought back a phase of readers that had ended, with its number */
 	CHECK_BY_BREAK,    /* an operator broke a hold, and the history does not say which */
 	CHECK_BY_STOP,     /* the process was not scheduled */
 	CHECK_BY_DEATH,    /* the process was killed */
@@ -80,8 +81,10 @@ struct check_report {
 	struct check_violation *violations;
 	size_t n_violations;
 	uint64_t records, unfilled, grants, faults, faults_bit, wipes, deaths;
-	uint64_t stores_refused; /* by the store that checks */
-	uint64_t stores_stale;   /* taken by the store that does not */
+	uint64_t lost_in_failover; /* holds that were lost in one, and whose programs were told so */
+	int64_t longest_gap_ns;    /* in which nothing was granted, between the first grant and the last */
+	uint64_t stores_refused;   /* by the store that checks */
+	uint64_t stores_stale;     /* taken by the store that does not */
 	struct check_world *world;
 };
 

@@ -55,6 +55,14 @@ static int64_t asked_ns(const struct check_world *world, const struct check_life
 	                                                        : life->grant->invoke_ns;
 }
 
+/* When a failover is over, one of the two must have learnt that what it had is lost, or have left. */
+static bool outlasts(const struct history_record *failover, const struct check_life *earlier,
+        const struct check_life *later) {
+	int64_t end = later && later->end < earlier->end ? later->end : earlier->end;
+
+	return failover->flags & HISTORY_FAILOVER && end > check_returned(failover);
+}
+
 /* Could the state in which `earlier` was granted have been gone when `later` was? */
 static bool excused(struct check_world *world, enum check_invariant invariant,
         const struct check_life *earlier, const struct check_life *later, int64_t later_ns) {
@@ -65,7 +73,8 @@ static bool excused(struct check_world *world, enum check_invariant invariant,
 	if (later && later->grant->flags & HISTORY_OWNER && asked_ns(world, later) < from)
 		from = asked_ns(world, later);
 
-	if (check_wiped(world, lock, from, later_ns)) {
+	const struct history_record *wipe = check_wipe(world, lock, from, later_ns);
+	if (wipe && !outlasts(wipe, earlier, later)) {
 		check_excuse(world, invariant, CHECK_BY_WIPE);
 		return true;
 	}

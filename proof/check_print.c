@@ -30,6 +30,7 @@ static const struct {
 
 static const char *const excuses[CHECK_EXCUSES] = {
 	[CHECK_BY_WIPE] = "by a wipe",
+	[CHECK_BY_ROLLBACK] = "by a phase that a failover brought back",
 	[CHECK_BY_BREAK] = "by a break",
 	[CHECK_BY_STOP] = "by a stop",
 	[CHECK_BY_DEATH] = "by a death",

@@ -22,6 +22,8 @@ struct numbered {
 struct numbered_list {
 	struct numbered *items;
 	size_t n;
+	const struct check_entry *entries; /* of the lock; what they were made of */
+	size_t entries_n;
 };
 
 static int by_return(const void *a, const void *b) {
@@ -104,8 +106,37 @@ static bool numbers_began_anew(const struct check_world *world, const struct his
 	return false;
 }
 
-static int complain(struct check_world *world, const char *what, const struct history_record *earlier,
-        const struct history_record *later) {
+/* A failover goes back to what had reached the replica. If that was a phase of readers which has ended since,
+ * its dead are holders again until their leases end, and readers who join them share their number, which
+ * is smaller than those that were given out in between and are lost. `given`: has that number been given
+ * out before the failover was over? A writer's number is never an old one. */
+static bool brought_back(const struct check_world *world, const struct history_record *earlier,
+        const struct history_record *later, const struct history_record *given) {
+	const struct history_record *wipe =
+	        check_wipe(world, later->lock, earlier->invoke_ns, later->return_ns);
+
+	return wipe && wipe->flags & HISTORY_FAILOVER && later->mode == 'R' &&
+	       later->op != HISTORY_DOWNGRADE && given && given->return_ns < check_returned(wipe);
+}
+
+/* The first that was given this number; NULL: nobody. */
+static const struct history_record *first_given(const struct check_entry *entries, size_t n, uint64_t token) {
+	struct numbered one;
+	const struct history_record *first = NULL;
+
+	for (size_t i = 0; i < n; i++)
+		if (number(&entries[i], &one) && one.record->token == token &&
+		        (!first || one.record->return_ns < first->return_ns))
+			first = one.record;
+	return first;
+}
+
+static int complain(struct check_world *world, const struct numbered_list *list, const char *what,
+        const struct history_record *earlier, const struct history_record *later) {
+	if (brought_back(world, earlier, later, first_given(list->entries, list->entries_n, later->token))) {
+		check_excuse(world, CHECK_TOKENS, CHECK_BY_ROLLBACK);
+		return 0;
+	}
 	if (numbers_began_anew(world, earlier, later)) {
 		check_excuse(world, CHECK_TOKENS, CHECK_BY_WIPE);
 		return 0;
@@ -130,7 +161,7 @@ static int check_growth(struct check_world *world, const struct numbered_list *l
 			continue;
 		check_count(world, CHECK_TOKENS);
 		if (earlier->token >= one->record->token)
-			r = complain(world,
+			r = complain(world, list,
 			        one->write ? "a WRITE token is not larger than an earlier token"
 			                   : "a READ token is not larger than an earlier WRITE token",
 			        earlier, one->record);
@@ -150,8 +181,8 @@ static int check_unique(struct check_world *world, const struct numbered_list *l
 		/* One that had returned before is reported by check_growth. */
 		if (last && last->record->token == sorted[i].record->token &&
 		        last->record->return_ns >= sorted[i].record->invoke_ns)
-			r = complain(
-			        world, "two WRITE holds have the same token", last->record, sorted[i].record);
+			r = complain(world, list, "two WRITE holds have the same token", last->record,
+			        sorted[i].record);
 		last = &sorted[i];
 	}
 	free(sorted);
@@ -159,7 +190,9 @@ static int check_unique(struct check_world *world, const struct numbered_list *l
 }
 
 static int tokens_of_lock(struct check_world *world, const struct check_entry *entries, size_t n) {
-	struct numbered_list list = { .items = malloc(n * sizeof *list.items) };
+	struct numbered_list list = {
+		.items = malloc(n * sizeof *list.items), .entries = entries, .entries_n = n
+	};
 	int r = -1;
 
 	if (!list.items)
@@ -178,8 +211,8 @@ int check_tokens(struct check_world *world) {
 
 /* ---- As the stores see them ---------------------------------------------------------------------*/
 
-static int judge_store(struct check_world *world, const struct history_record *store,
-        const struct history_record *greatest) {
+static int judge_store(struct check_world *world, const struct numbered_list *list,
+        const struct history_record *store, const struct history_record *greatest) {
 	const struct check_life *life;
 
 	check_count(world, CHECK_STORE);
@@ -194,6 +227,11 @@ static int judge_store(struct check_world *world, const struct history_record *s
 	life = check_life_at(world, store->hold, store->invoke_ns);
 	if (!life || life->end < store->return_ns)
 		return 0;
+	if (greatest && brought_back(world, greatest, store,
+	                        first_given(list->entries, list->entries_n, store->token))) {
+		check_excuse(world, CHECK_STORE, CHECK_BY_ROLLBACK);
+		return 0;
+	}
 	/* A store remembers what the server has forgotten: where numbers begin anew, it refuses those who are
 	 * valid until they have grown past what it has seen. */
 	if (check_wiped(world, store->lock, life->grant->invoke_ns, store->return_ns) ||
@@ -210,7 +248,9 @@ static int judge_store(struct check_world *world, const struct history_record *s
 }
 
 static int stores_of_lock(struct check_world *world, const struct check_entry *entries, size_t n) {
-	struct numbered_list taken = { .items = malloc(n * sizeof *taken.items) };
+	struct numbered_list taken = {
+		.items = malloc(n * sizeof *taken.items), .entries = entries, .entries_n = n
+	};
 	struct numbered *sorted = NULL;
 	struct sweep sweep = { 0 };
 	int r = taken.items ? 0 : -1;
@@ -230,7 +270,7 @@ static int stores_of_lock(struct check_world *world, const struct check_entry *e
 		if (record->op != HISTORY_STORE || !record->return_ns || record->token == 0)
 			continue;
 		sweep_to(&sweep, entries[i].at);
-		r = judge_store(world, record, sweep.greatest);
+		r = judge_store(world, &taken, record, sweep.greatest);
 	}
 	free(sorted);
 	free(taken.items);

@@ -261,15 +261,22 @@ int64_t check_stopped_ns(const struct check_world *world, uint32_t process, int6
 	return sum;
 }
 
-bool check_wiped(const struct check_world *world, uint32_t lock, int64_t from, int64_t to) {
+const struct history_record *check_wipe(
+        const struct check_world *world, uint32_t lock, int64_t from, int64_t to) {
+	const struct history_record *last = NULL;
+
 	for (size_t i = 0; i < world->wipes.n; i++) {
 		const struct history_record *wipe = world->wipes.items[i];
 
 		if ((wipe->lock == lock || wipe->lock == HISTORY_ALL) && check_returned(wipe) > from &&
-		        wipe->invoke_ns < to)
-			return true;
+		        wipe->invoke_ns < to && (!last || check_returned(wipe) > check_returned(last)))
+			last = wipe;
 	}
-	return false;
+	return last;
+}
+
+bool check_wiped(const struct check_world *world, uint32_t lock, int64_t from, int64_t to) {
+	return check_wipe(world, lock, from, to) != NULL;
 }
 
 bool check_broken(const struct check_world *world, uint32_t lock, int64_t from, int64_t to) {

@@ -83,7 +83,10 @@ int check_world_load(struct check_world *world);
 void check_world_done(struct check_world *world);
 /* How long the process was stopped between the two moments. */
 int64_t check_stopped_ns(const struct check_world *world, uint32_t process, int64_t from, int64_t to);
-/* Did the server lose the state of the lock after `from` and before `to`? */
+/* Did the server lose the state of the lock after `from` and before `to`? The record of it that ends last;
+ * NULL: no. */
+const struct history_record *check_wipe(
+        const struct check_world *world, uint32_t lock, int64_t from, int64_t to);
 bool check_wiped(const struct check_world *world, uint32_t lock, int64_t from, int64_t to);
 /* Did an operator break a hold of the lock in that time, and the history does not say whose? */
 bool check_broken(const struct check_world *world, uint32_t lock, int64_t from, int64_t to);
@@ -115,5 +118,7 @@ int check_release(struct check_world *world);
 int check_notice(struct check_world *world);
 int check_left(struct check_world *world);
 int check_return(struct check_world *world);
+/* No invariants: how many were lost in failovers, and the longest time without a grant. */
+int check_failovers(struct check_world *world);
 
 #endif

@@ -59,7 +59,7 @@ static struct history_record *begin_fault(struct rig *rig, uint32_t slot, unsign
 
 /* What the lock's key holds: only the one that was granted it last can have written it. */
 static void read_owner(struct rig *rig, char *out, size_t size) {
-	redisReply *reply = test_redis(&rig->server, "GET fault-0");
+	redisReply *reply = test_redis(&rig->site.single, "GET fault-0");
 
 	snprintf(out, size, "%s", reply && reply->type == REDIS_REPLY_STRING ? reply->str : "");
 	if (reply)

@@ -39,7 +39,9 @@ add_executable(sneck-nemesis
   fault_host.c
   fault_process.c
   fault_proxy.c
+  fault_sentinel.c
   fault_server.c
+  site.c
   stall.c
   worker_board.c
 )

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* The nemesis: a server, workers in front of it, faults, and the account of it all.
  *
- * A *rig* is everything that runs: one server (with a clock that can be set), a board, workers, each
- * behind a proxy of its own. A *campaign* builds one or more rigs, does harm to them, has the checker judge
- * their histories, and writes a result. Everything random follows from the seed; what the scheduler
- * makes of it does not, so a seed repeats the plan, not the microsecond. */
+ * A *rig* is everything that runs: what the locks live on (site.h; one server has a clock that can be set,
+ * and each worker a proxy of its own before it), a board, workers. A *campaign* builds one or more rigs, does
+ * harm to them, has the checker judge their histories, and writes a result. Everything random follows from
+ * the seed; what the scheduler makes of it does not, so a seed repeats the plan, not the microsecond. */
 #ifndef PROOF_DRIVER_H
 #define PROOF_DRIVER_H
 
@@ -21,14 +21,17 @@
 #include "proxy.h"
 #include "rng.h"
 #include "server.h"
+#include "site.h"
 #include "worker_board.h"
 
-enum { RIG_URL_MAX = 192 };
+enum { RIG_URL_MAX = SITE_URL_MAX };
 
 /* How many of what. Workers come in groups; a group has locks of its own. */
 struct rig_shape {
 	const char *subject; /* what the workers use: worker_main.c knows the names */
 	const struct proof_layout *layout;
+	enum site_kind site;
+	uint32_t lease_scale; /* leases are so many times as long; 0: once */
 	uint32_t workers;
 	uint32_t group; /* workers of one group; 0: all are one */
 	uint32_t threads;
@@ -56,7 +59,7 @@ struct rig {
 	struct rig_shape shape;
 	uint64_t seed;
 	char dir[64];
-	struct test_server server;
+	struct site site;
 	struct false_clock_page *clock;
 	struct board *board;
 	struct history *history;
@@ -90,6 +93,7 @@ void rig_thaw(struct rig *rig, uint32_t slot);
 int rig_restart_server(struct rig *rig);
 
 uint64_t rig_grants(const struct rig *rig);
+uint64_t rig_engaged(const struct rig *rig);  /* threads that hold or wait */
 uint64_t rig_failures(const struct rig *rig); /* calls that failed, are unknown, lost or slow */
 uint32_t rig_locks(const struct rig *rig);
 void rig_pass_time(int64_t ms);
@@ -98,6 +102,13 @@ void rig_mark(struct rig *rig, unsigned op, pid_t pid, int64_t begin_ns);
 
 /* The server has lost its state between begin_ns and now; `tokens`: and its tokens may begin anew. */
 void rig_wiped(struct rig *rig, int64_t begin_ns, bool tokens);
+/* There was a failover, from begin_ns until everybody has had time to leave the old primary: grants that had
+ * not reached the new one are lost, and those who held them have been told. */
+void rig_failed_over(struct rig *rig, int64_t begin_ns);
+/* Notice a failover that was not planned (fault_sentinel.c). */
+void rig_look_at_primary(struct rig *rig);
+/* Cut the worker's connections to the servers. */
+void rig_cut_clients(struct rig *rig, uint32_t slot);
 /* From here on tokens may be ahead of the server's clock by as much. */
 void rig_tokens_ahead(struct rig *rig, int64_t ms);
 
@@ -117,8 +128,11 @@ struct verdict {
 	uint64_t records;
 	uint64_t stale_taken; /* by the store that does not check */
 	uint64_t stale_refused;
-	uint64_t notices; /* holds for which the notice was checked */
-	uint64_t excused; /* overlaps that a lost state explains */
+	uint64_t notices;     /* holds for which the notice was checked */
+	uint64_t excused;     /* overlaps that a lost state explains */
+	uint64_t lost;        /* holds that were lost in a failover, and told */
+	uint64_t old_numbers; /* grants to readers with the number of a phase that a failover brought back */
+	int64_t gap_ns;       /* the longest time in which nothing was granted */
 };
 /* Run the checker on the rig's histories and print its report; adds to *verdict. */
 void driver_judge(struct rig *rig, struct verdict *verdict);
@@ -133,6 +147,7 @@ struct options {
 	const char *campaign;
 	const char *subject;
 	const struct proof_layout *layout;
+	enum site_kind site;
 	const char *results; /* directory for the result's file; NULL: none */
 	const char *only;    /* a fault's name, or the beginning of one */
 	uint64_t seed;
@@ -155,7 +170,8 @@ int result_close(struct result *result, const struct verdict *verdict, uint64_t 
 int campaign_mixed(const struct options *options);
 int campaign_groups(const struct options *options); /* kill, stop, silence */
 int campaign_cancel(const struct options *options);
-int campaign_control(const struct options *options); /* of subjects known to be wrong */
+int campaign_failover(const struct options *options); /* mixed, of the faults that end in one */
+int campaign_control(const struct options *options);  /* of subjects known to be wrong */
 int campaign_messages(const struct options *options);
 
 #endif

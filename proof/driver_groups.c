@@ -282,7 +282,7 @@ int campaign_groups(const struct options *options) {
 		rig_drop(&rig, false);
 		return 1;
 	}
-	siege.server.pid = rig.server.pid;
+	siege.server.pid = rig.site.single.pid;
 	siege.self.pid = getpid();
 	besiege(&siege,
 	        options->minutes > 0 ? test_now_ms() + (int64_t)(options->minutes * 60000) : INT64_MAX);

@@ -4,6 +4,8 @@
  *   sneck-nemesis [--seed N] [--minutes M] [--only KIND]      faults of all kinds, one after the other
  *   sneck-nemesis --campaign NAME [--count N]                 mixed, kill, stop, silence, cancel, messages
  *   sneck-nemesis --dialect NAME …                            the same on another layout (layout.c)
+ *   sneck-nemesis --topology sentinel [--campaign mixed|failover]
+ *                                                             the same on more than one server (site.h)
  *   sneck-nemesis --campaign control --subject naive|redispy|sneck
  *                                                             what must be found, and what must not
  *   sneck-nemesis --plan | --list                             what would be done; what there is
@@ -28,13 +30,14 @@ static const struct {
 	{ "stop", campaign_groups },
 	{ "silence", campaign_groups },
 	{ "cancel", campaign_cancel },
+	{ "failover", campaign_failover },
 	{ "control", campaign_control },
 	{ "messages", campaign_messages },
 };
 
-static int list_faults(void) {
+static int list_faults(enum site_kind site) {
 	const struct fault_kind *kinds[FAULT_KINDS_MAX];
-	size_t n = fault_list(NULL, kinds);
+	size_t n = fault_list(site, NULL, kinds);
 	for (size_t i = 0; i < n; i++)
 		printf("%-20s %s\n", kinds[i]->name, kinds[i]->what);
 	return 0;
@@ -42,10 +45,10 @@ static int list_faults(void) {
 
 static int usage(void) {
 	fprintf(stderr,
-	        "usage: sneck-nemesis [--campaign mixed|kill|stop|silence|cancel|messages|control] "
+	        "usage: sneck-nemesis [--campaign mixed|failover|kill|stop|silence|cancel|messages|control] "
 	        "[--seed N]\n"
 	        "       [--count N] [--acquisitions N] [--minutes M] [--only KIND] [--results DIR] [--keep]\n"
-	        "       [--subject sneck|naive|redispy] [--dialect NAME]\n"
+	        "       [--subject sneck|naive|redispy] [--dialect NAME] [--topology single|sentinel]\n"
 	        "       [--plan] [--list]\n");
 	return 64;
 }
@@ -54,7 +57,8 @@ static int parse(int argc, char **argv, struct options *options) {
 	static const struct option names[] = { { "campaign", 1, 0, 'c' }, { "seed", 1, 0, 's' },
 		{ "count", 1, 0, 'n' }, { "acquisitions", 1, 0, 'a' }, { "minutes", 1, 0, 'm' },
 		{ "only", 1, 0, 'o' }, { "results", 1, 0, 'r' }, { "plan", 0, 0, 'p' }, { "list", 0, 0, 'l' },
-		{ "keep", 0, 0, 'k' }, { "subject", 1, 0, 'S' }, { "dialect", 1, 0, 'd' }, { 0, 0, 0, 0 } };
+		{ "keep", 0, 0, 'k' }, { "subject", 1, 0, 'S' }, { "dialect", 1, 0, 'd' },
+		{ "topology", 1, 0, 't' }, { 0, 0, 0, 0 } };
 	for (int c; (c = getopt_long(argc, argv, "", names, NULL)) != -1;) {
 		switch (c) {
 		case 'c':
@@ -90,8 +94,12 @@ static int parse(int argc, char **argv, struct options *options) {
 		case 'd':
 			options->layout = proof_layout_find(optarg);
 			break;
+		case 't':
+			if (!site_find(optarg, &options->site))
+				return -1;
+			break;
 		case 'l':
-			exit(list_faults());
+			exit(list_faults(options->site));
 		default:
 			return -1;
 		}
@@ -102,6 +110,9 @@ static int parse(int argc, char **argv, struct options *options) {
 /* Other layouts have no programs for every message, nothing that is known to be wrong, and no place among the
  * results, which are native's. */
 static bool is_possible(const struct options *options) {
+	bool failover = strcmp(options->campaign, "failover") == 0;
+	if (options->site == SITE_SINGLE ? failover : !failover && strcmp(options->campaign, "mixed") != 0)
+		return false;
 	if (options->layout == &proof_native)
 		return true;
 	return options->layout && strcmp(options->campaign, "messages") != 0 &&
@@ -116,8 +127,9 @@ int main(int argc, char **argv) {
 	for (size_t i = 0; i < sizeof(campaigns) / sizeof(*campaigns); i++)
 		if (strcmp(campaigns[i].name, options.campaign) == 0) {
 			if (!options.plan_only)
-				printf("campaign %s, dialect %s, seed %llu\n", options.campaign,
-				        options.layout->dialect, (unsigned long long)options.seed);
+				printf("campaign %s, topology %s, dialect %s, seed %llu\n", options.campaign,
+				        site_name(options.site), options.layout->dialect,
+				        (unsigned long long)options.seed);
 			fflush(stdout);
 			return campaigns[i].run(&options);
 		}

@@ -125,6 +125,12 @@ static int one_round(const struct options *options, struct plan *plan, uint32_t 
 	struct rig_shape shape = usual_shape;
 	shape.subject = options->subject;
 	shape.layout = options->layout;
+	shape.site = options->site;
+	if (options->site !=
+	        SITE_SINGLE) { /* leases outlast a failover; else every hold would end by itself */
+		shape.proxies = false;
+		shape.lease_scale = 10;
+	}
 	uint64_t violations = totals->verdict.violations;
 	if (rig_start(&rig, &shape, options->seed + round) != 0) {
 		rig_drop(&rig, false);
@@ -145,13 +151,25 @@ static int one_round(const struct options *options, struct plan *plan, uint32_t 
 	return 0;
 }
 
+static void account_for_failovers(struct result *result, const struct verdict *verdict) {
+	int64_t gap_ms = verdict->gap_ns / 1000000;
+	printf("lost in failovers, and told: %llu holds; overlaps until then: %llu; readers with the number "
+	       "of a "
+	       "phase that came back: %llu; longest time without a grant: %lld ms\n",
+	        (unsigned long long)verdict->lost, (unsigned long long)verdict->excused,
+	        (unsigned long long)verdict->old_numbers, (long long)gap_ms);
+	result_number(result, "lost", verdict->lost);
+	result_number(result, "old_numbers", verdict->old_numbers);
+	result_number(result, "longest_absence_ms", (uint64_t)gap_ms);
+}
+
 int campaign_mixed(const struct options *options) {
 	static struct plan plan;
 	struct totals totals = { 0 };
 	uint32_t count = options->count ? options->count : 500;
 	int64_t until_ms =
 	        options->minutes > 0 ? test_now_ms() + (int64_t)(options->minutes * 60000) : INT64_MAX;
-	plan.kinds_n = fault_list(options->only, plan.kinds);
+	plan.kinds_n = fault_list(options->site, options->only, plan.kinds);
 	plan.rng = rng_of(options->seed, 0);
 	if (plan.kinds_n == 0) {
 		fprintf(stderr, "no fault is called %s; see --list\n", options->only);
@@ -186,5 +204,14 @@ int campaign_mixed(const struct options *options) {
 	result_number(result, "kinds", kinds);
 	result_number(result, "commands", totals.commands);
 	result_number(result, "excused_by_wipe", totals.verdict.excused);
+	if (options->site != SITE_SINGLE)
+		account_for_failovers(result, &totals.verdict);
 	return result_close(result, &totals.verdict, 0);
+}
+
+int campaign_failover(const struct options *options) {
+	struct options failovers = *options;
+	failovers.only = options->only ? options->only : "failover";
+	failovers.count = options->count ? options->count : 50;
+	return campaign_mixed(&failovers);
 }

@@ -16,7 +16,7 @@
 
 #include "check.h"
 
-enum { FILES_MAX = 8192, SERVED_MS = 8000, LATE_MS = 100, NS_PER_MS = 1000000 };
+enum { FILES_MAX = 8192, SERVED_MS = 8000, LEASE_MS = 900, LATE_MS = 100, NS_PER_MS = 1000000 };
 
 /* ---- Judging ------------------------------------------------------------------------------------*/
 
@@ -46,6 +46,10 @@ static void add_report(struct verdict *verdict, const struct check_report *repor
 	verdict->stale_taken += report->stores_stale;
 	verdict->stale_refused += report->stores_refused;
 	verdict->notices += report->counts[CHECK_NOTICE].checked;
+	verdict->lost += report->lost_in_failover;
+	verdict->old_numbers += report->counts[CHECK_TOKENS].excused[CHECK_BY_ROLLBACK];
+	if (report->longest_gap_ns > verdict->gap_ns)
+		verdict->gap_ns = report->longest_gap_ns;
 	verdict->excused += report->counts[CHECK_EXCLUSION].excused[CHECK_BY_WIPE];
 }
 
@@ -54,7 +58,7 @@ void driver_judge(struct rig *rig, struct verdict *verdict) {
 	char(*paths)[320] = calloc(FILES_MAX, sizeof(*paths));
 	struct check_options options = check_defaults;
 	struct check_report report;
-	options.served_ns = INT64_C(1) * SERVED_MS * NS_PER_MS;
+	options.served_ns = (INT64_C(1) * SERVED_MS + rig->shape.lease_scale * LEASE_MS) * NS_PER_MS;
 	options.settle_ns = INT64_C(1) * (SNECK_RECONNECT_MAX_MS + 200) * NS_PER_MS;
 	options.late_ns = INT64_C(1) * LATE_MS * NS_PER_MS;
 	if (!files || !paths)
@@ -85,8 +89,9 @@ void driver_judge(struct rig *rig, struct verdict *verdict) {
 }
 
 void driver_kept(const struct rig *rig, const struct options *options) {
-	printf("histories kept in %s; again: --campaign %s --dialect %s --seed %llu\n", rig->dir,
-	        options->campaign, options->layout->dialect, (unsigned long long)options->seed);
+	printf("histories kept in %s; again: --campaign %s --topology %s --dialect %s --seed %llu\n",
+	        rig->dir, options->campaign, site_name(options->site), options->layout->dialect,
+	        (unsigned long long)options->seed);
 }
 
 void driver_say(const char *format, ...) {
@@ -136,7 +141,9 @@ struct result *result_open(const struct options *options) {
 		abort();
 	if (!options->results)
 		return result;
-	snprintf(result->path, sizeof(result->path), "%s/%s.json", options->results, options->campaign);
+	bool single = options->site == SITE_SINGLE;
+	snprintf(result->path, sizeof(result->path), "%s/%s%s%s.json", options->results, options->campaign,
+	        single ? "" : "-", single ? "" : site_name(options->site));
 	snprintf(result->part, sizeof(result->part), "%s.part", result->path);
 	result->file = fopen(result->part, "we");
 	if (!result->file) {
@@ -152,6 +159,7 @@ struct result *result_open(const struct options *options) {
 	result_text(result, "commit", text);
 	read_command("'" PROOF_SOURCE "/tools/proof-doc.sh' --sum", text, sizeof(text));
 	result_text(result, "sources", text);
+	result_text(result, "topology", site_name(options->site));
 	result_number(result, "seed", options->seed);
 	return result;
 }

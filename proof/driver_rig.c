@@ -42,6 +42,15 @@ void rig_wiped(struct rig *rig, int64_t begin_ns, bool tokens) {
 	history_mark(rig->history, &form);
 }
 
+void rig_failed_over(struct rig *rig, int64_t begin_ns) {
+	struct history_record form = { .op = HISTORY_WIPE,
+		.lock = HISTORY_ALL,
+		.detail = begin_ns < rig->ahead_until_ns ? 1 : 2,
+		.flags = HISTORY_FAILOVER,
+		.invoke_ns = begin_ns };
+	history_mark(rig->history, &form);
+}
+
 void rig_tokens_ahead(struct rig *rig, int64_t ms) {
 	int64_t until_ns = history_now() + (ms + 200) * 1000000;
 	if (until_ns > rig->ahead_until_ns)
@@ -75,19 +84,19 @@ static void unset_clock(void) {
 
 int rig_restart_server(struct rig *rig) {
 	set_clock(rig);
-	int r = test_server_restart(&rig->server);
+	int r = test_server_restart(&rig->site.single);
 	unset_clock();
 	return r;
 }
 
-static int start_server(struct rig *rig) {
+static int start_site(struct rig *rig) {
 	char path[128];
 	snprintf(path, sizeof(path), "%s/clock", rig->dir);
 	rig->clock = map_file(path, sizeof(*rig->clock));
 	if (!rig->clock)
 		return -1;
 	set_clock(rig);
-	int r = test_server_start(&rig->server, NULL);
+	int r = site_start(&rig->site, rig->shape.site);
 	unset_clock();
 	return r;
 }
@@ -133,7 +142,7 @@ static void list_arguments(struct rig *rig, uint32_t slot, struct arguments *arg
 	const struct rig_shape *shape = &rig->shape;
 	struct rig_worker *worker = &rig->workers[slot];
 	add(arguments, PROOF_WORKER, NULL);
-	proof_layout_url(shape->layout, shape->proxies ? worker->proxy.url : rig->server.url, arguments->url,
+	proof_layout_url(shape->layout, shape->proxies ? worker->proxy.url : rig->site.url, arguments->url,
 	        sizeof(arguments->url));
 	add(arguments, "--url", arguments->url);
 	add(arguments, "--dialect", shape->layout->dialect);
@@ -147,6 +156,8 @@ static void list_arguments(struct rig *rig, uint32_t slot, struct arguments *arg
 	add_number(arguments, "--slow-locks", shape->slow_locks);
 	add_number(arguments, "--holding-ms", shape->holding_ms);
 	add_number(arguments, "--command-ms", shape->command_ms);
+	if (shape->lease_scale)
+		add_number(arguments, "--lease-scale", shape->lease_scale);
 	if (shape->races)
 		add_number(arguments, "--races", shape->races);
 	if (shape->commands)
@@ -209,7 +220,7 @@ int rig_start(struct rig *rig, const struct rig_shape *shape, uint64_t seed) {
 	snprintf(path, sizeof(path), "%s/driver.history", rig->dir);
 	rig->board = board_create(rig->dir);
 	rig->history = history_create(path, DRIVER_RECORDS);
-	if (!rig->board || !rig->history || start_server(rig) != 0) {
+	if (!rig->board || !rig->history || start_site(rig) != 0) {
 		fprintf(stderr, "the rig does not start: %s\n", strerror(errno));
 		return -1;
 	}
@@ -218,7 +229,7 @@ int rig_start(struct rig *rig, const struct rig_shape *shape, uint64_t seed) {
 		if (shape->failing_memory)
 			rig->workers[i].alloc = map_file(path, sizeof(struct alloc_page));
 		if (shape->proxies)
-			test_proxy_start(&rig->workers[i].proxy, rig->server.socket_path);
+			test_proxy_start(&rig->workers[i].proxy, rig->site.single.socket_path);
 		if (rig_spawn(rig, i) != 0)
 			return -1;
 	}
@@ -273,6 +284,18 @@ void rig_kill(struct rig *rig, uint32_t slot) {
 	rig_clear_queues(rig, first_lock_of(rig, slot), locks_each(rig));
 }
 
+void rig_cut_clients(struct rig *rig, uint32_t slot) {
+	const struct test_server *servers[SITE_PRIMARIES_MAX];
+	if (rig->shape.proxies) {
+		test_proxy_cut_all(&rig->workers[slot].proxy);
+		return;
+	}
+	/* Those of the others as well: a server does not know which process is whose. */
+	size_t n = site_primaries(&rig->site, servers);
+	for (size_t i = 0; i < n; i++)
+		test_redis_ok(servers[i], "CLIENT KILL TYPE normal");
+}
+
 void rig_freeze(struct rig *rig, uint32_t slot) {
 	siginfo_t info;
 	kill(rig->workers[slot].pid, SIGSTOP);
@@ -305,6 +328,7 @@ static void note_left(struct rig *rig, unsigned what, uint64_t how_many) {
 }
 
 void rig_finish(struct rig *rig) {
+	rig_look_at_primary(rig);
 	rig_mark(rig, HISTORY_CALM, 0, 0);
 	atomic_store(&rig->board->stop, 1);
 	if (!WAIT_UNTIL(all_ended(rig), END_MS)) {
@@ -317,7 +341,8 @@ void rig_finish(struct rig *rig) {
 	}
 	rig_mark(rig, HISTORY_QUIET, 0, 0);
 	/* Those that were killed are held until their leases end. */
-	(void)WAIT_UNTIL(rig_left(rig) == 0, 8000);
+	int longest_ms = 8000 + 1000 * (int)rig->shape.lease_scale;
+	(void)WAIT_UNTIL(rig_left(rig) == 0, longest_ms);
 	note_left(rig, BOARD_LEFT_KEYS, rig_left(rig));
 }
 
@@ -339,7 +364,7 @@ void rig_drop(struct rig *rig, bool keep) {
 		if (worker->alloc)
 			munmap(worker->alloc, sizeof(*worker->alloc));
 	}
-	test_server_stop(&rig->server);
+	site_stop(&rig->site);
 	if (rig->history)
 		history_close(rig->history);
 	board_close(rig->board);
@@ -356,6 +381,16 @@ uint64_t rig_grants(const struct rig *rig) {
 	for (uint32_t i = 0; i < rig->shape.workers; i++)
 		sum += atomic_load(&rig->board->workers[i].grants);
 	return sum;
+}
+
+uint64_t rig_engaged(const struct rig *rig) {
+	uint64_t n = 0;
+	for (uint32_t slot = 0; slot < rig->shape.workers; slot++)
+		for (uint32_t i = 0; i < rig->shape.threads; i++) {
+			uint32_t phase = atomic_load(&rig->board->workers[slot].threads[i].phase);
+			n += phase == BOARD_HOLDING || phase == BOARD_WAITING;
+		}
+	return n;
 }
 
 uint64_t rig_failures(const struct rig *rig) {

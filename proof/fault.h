@@ -35,10 +35,11 @@ extern const struct fault_kind fault_error_kinds[];
 extern const struct fault_kind fault_process_kinds[];
 extern const struct fault_kind fault_server_kinds[];
 extern const struct fault_kind fault_host_kinds[];
+extern const struct fault_kind fault_sentinel_kinds[];
 
 enum { FAULT_KINDS_MAX = 96 };
-/* Those whose name begins with `only` (NULL: all); how many. */
-size_t fault_list(const char *only, const struct fault_kind *ret_kinds[FAULT_KINDS_MAX]);
+/* Those that make sense there, and whose name begins with `only` (NULL: all); how many. */
+size_t fault_list(enum site_kind site, const char *only, const struct fault_kind *ret_kinds[FAULT_KINDS_MAX]);
 
 /* Strike, and write it down. */
 void fault_strike(struct strike *strike);

@@ -67,7 +67,7 @@ static void exhaust_descriptors(struct strike *strike) {
 	uint64_t failed = atomic_load(&place->failed) + atomic_load(&place->unknown);
 	if (open_descriptors(worker->pid) == 0 || prlimit(worker->pid, RLIMIT_NOFILE, &low, NULL) != 0)
 		return;
-	test_proxy_cut_all(&worker->proxy);
+	rig_cut_clients(rig, slot);
 	rig_pass_time(rng_between(&strike->rng, 200, 1500));
 	(void)prlimit(worker->pid, RLIMIT_NOFILE, &old, NULL);
 	strike->bite = atomic_load(&place->failed) + atomic_load(&place->unknown) - failed;

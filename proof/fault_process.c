@@ -63,8 +63,9 @@ static void stop_below_lease(struct strike *strike) {
 }
 
 static void stop_beyond_lease(struct strike *strike) {
-	stop_for(strike, (enum part)strike->kind->number,
-	        rng_between(&strike->rng, LEASE_MS + 100, 2 * LEASE_MS));
+	int64_t lease_ms = LEASE_MS * (strike->rig->shape.lease_scale ? strike->rig->shape.lease_scale : 1);
+	stop_for(
+	        strike, (enum part)strike->kind->number, lease_ms + rng_between(&strike->rng, 100, LEASE_MS));
 }
 
 static void stop_beyond_waiter_lease(struct strike *strike) {

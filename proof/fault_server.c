@@ -16,7 +16,7 @@
 #include <sneck/sneck.h>
 
 static const struct test_server *server_of(struct strike *strike) {
-	return &strike->rig->server;
+	return &strike->rig->site.single;
 }
 
 /* A number out of INFO; 0 when it is not there. */
@@ -27,16 +27,6 @@ static uint64_t info_number(struct strike *strike, const char *section, const ch
 	if (reply)
 		freeReplyObject(reply);
 	return value;
-}
-
-static uint64_t engaged(struct strike *strike) {
-	uint64_t n = 0;
-	for (uint32_t slot = 0; slot < strike->rig->shape.workers; slot++)
-		for (uint32_t i = 0; i < strike->rig->shape.threads; i++) {
-			uint32_t phase = atomic_load(&strike->rig->board->workers[slot].threads[i].phase);
-			n += phase == BOARD_HOLDING || phase == BOARD_WAITING;
-		}
-	return n;
 }
 
 /* The server has lost its state. Who held finds out with the next renewal, and shares and hands over inside
@@ -58,23 +48,23 @@ static bool loses_tokens(const struct strike *strike) {
 /* ---- Time that the server does not answer --------------------------------------------------------*/
 
 static void stop_server(struct strike *strike) {
-	strike->bite = engaged(strike);
-	test_server_stopcont(&strike->rig->server, true);
+	strike->bite = rig_engaged(strike->rig);
+	test_server_stopcont(&strike->rig->site.single, true);
 	rig_pass_time(strike->kind->number ? rng_between(&strike->rng, 1000, 2500)
 	                                   : rng_between(&strike->rng, 30, 280));
-	test_server_stopcont(&strike->rig->server, false);
+	test_server_stopcont(&strike->rig->site.single, false);
 }
 
 static void sleep_server(struct strike *strike) {
 	char seconds[16];
 	snprintf(seconds, sizeof(seconds), "%.2f", (double)rng_between(&strike->rng, 5, 150) / 100);
-	strike->bite = engaged(strike);
+	strike->bite = rig_engaged(strike->rig);
 	test_redis_ok(server_of(strike), "DEBUG SLEEP %s", seconds);
 }
 
 static void pause_clients(struct strike *strike) {
 	int64_t ms = rng_between(&strike->rng, 50, 1500);
-	strike->bite = engaged(strike);
+	strike->bite = rig_engaged(strike->rig);
 	test_redis_ok(server_of(strike), "CLIENT PAUSE %d %s", (int)ms,
 	        rng_below(&strike->rng, 2) ? "ALL" : "WRITE");
 	rig_pass_time(ms);
@@ -121,14 +111,14 @@ static void evict(struct strike *strike) {
 
 static void restart(struct strike *strike) {
 	char dump[128];
-	snprintf(dump, sizeof(dump), "%s/dump.rdb", strike->rig->server.dir);
+	snprintf(dump, sizeof(dump), "%s/dump.rdb", strike->rig->site.single.dir);
 	if (strike->kind->number) {
 		test_redis_ok(server_of(strike), "SAVE");
 		rig_pass_time(rng_between(&strike->rng, 50, 600));
 	}
 	int64_t begin_ns = history_now();
-	strike->bite = engaged(strike);
-	test_server_kill9(&strike->rig->server);
+	strike->bite = rig_engaged(strike->rig);
+	test_server_kill9(&strike->rig->site.single);
 	if (!strike->kind->number)
 		(void)unlink(dump);
 	rig_pass_time(rng_between(&strike->rng, 0, 400));
@@ -179,14 +169,14 @@ static int64_t wall_us(void) {
 /* It stays where it was set: setting it back would be another jump. */
 static void jump_ahead(struct strike *strike) {
 	int64_t begin_ns = history_now();
-	strike->bite = engaged(strike);
+	strike->bite = rig_engaged(strike->rig);
 	strike->rig->clock->step_us += rng_between(&strike->rng, 50, 5000) * 1000;
 	rig_pass_time(20);
 	wiped(strike, begin_ns, false);
 }
 
 static void jump_back(struct strike *strike) {
-	strike->bite = engaged(strike);
+	strike->bite = rig_engaged(strike->rig);
 	int64_t ms = rng_between(&strike->rng, 5, 1500);
 	strike->rig->clock->step_us -= ms * 1000;
 	rig_tokens_ahead(strike->rig, ms + SNECK_WAITER_LEASE_MS);
@@ -197,7 +187,7 @@ static void jump_back(struct strike *strike) {
  * is kept, so that the end is no jump. */
 static void drift(struct strike *strike) {
 	struct false_clock_page *clock = strike->rig->clock;
-	strike->bite = engaged(strike);
+	strike->bite = rig_engaged(strike->rig);
 	clock->drift_since_us = wall_us();
 	clock->drift_ppm = strike->kind->number;
 	rig_pass_time(rng_between(&strike->rng, 1000, 2500));

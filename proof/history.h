@@ -70,6 +70,8 @@ enum {
 	HISTORY_FAIR = 4,       /* in the fair class: its place in the queue counts */
 	HISTORY_OWNER = 8,      /* the acquirer held this lock already when it asked (re-entry) */
 	HISTORY_CANCELLED = 16, /* sneck_cancel was called for this wait before it returned */
+	HISTORY_FAILOVER = 64,  /* of a wipe: what was lost was lost in a failover. When it is over nobody may
+	                         * believe in it any more */
 	HISTORY_STOPPED = 32 /* of a fault: the victim did not run meanwhile (SIGSTOP), so it is not to blame
 	                      * for being late */
 };

@@ -71,11 +71,12 @@ struct worker_config {
 	uint32_t fast_locks; /* short sections: the bulk of the work */
 	uint32_t slow_locks; /* behind them: sections long enough for leases to be renewed, or to end */
 	uint32_t command_ms;
-	uint32_t races;      /* not 0: play this many races of cancel against grant instead */
-	uint32_t holding_ms; /* how long a section on a slow lock takes at most */
-	int64_t began_ns;    /* of a child: when the command that started it was started */
-	bool commands;       /* one of the threads works through the command */
-	bool plain;          /* write holds only, one wait each: for campaigns that look at one thing */
+	uint32_t races;       /* not 0: play this many races of cancel against grant instead */
+	uint32_t lease_scale; /* leases are so many times as long; 0: once */
+	uint32_t holding_ms;  /* how long a section on a slow lock takes at most */
+	int64_t began_ns;     /* of a child: when the command that started it was started */
+	bool commands;        /* one of the threads works through the command */
+	bool plain;           /* write holds only, one wait each: for campaigns that look at one thing */
 };
 
 struct worker_thread;

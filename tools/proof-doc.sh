@@ -59,6 +59,16 @@ row_of_mutants() { # name of the result, who was to catch them
 	echo "| defects put into sneck one by one: each is noticed by $2 | $(thousands "$(field counted "$results/$1.json")") | $(thousands "$(field violations "$results/$1.json")") | – | $(field date "$results/$1.json"), commit \`$(field commit "$results/$1.json")\`; $state |"
 }
 
+# What a failover may cost is told beside what it must not.
+row_of_failovers() { # topology, for people
+	file=$results/failover-$1.json
+	if [ ! -e "$file" ]; then
+		echo "| \`failover-$1\` | – | – | – | not run yet |"
+		return
+	fi
+	row "failovers of $2 under load ($(thousands "$(field acquisitions "$file")") acquisitions): every invariant of the checker; $(thousands "$(field lost "$file")") holds were lost and told, $(thousands "$(field excused_by_wipe "$file")") overlapped with another until then, longest time without a grant $(thousands "$(field longest_absence_ms "$file")") ms" "$(field counted "$file")" "$(field violations "$file")" "failover-$1"
+}
+
 figures() {
 	sources=$(sum_sources)
 	echo "| claim | trials | violations | rate, if none was seen (3/n) | run |"
@@ -83,6 +93,7 @@ figures() {
 		silence) row "holds whose lease ended in $(thousands "$counted") silences of the line: notice before the end" "$(field notices "$file")" "$bad" silence ;;
 		esac
 	done
+	row_of_failovers sentinel "a primary with two replicas and three sentinels"
 	row_of_mutants mutants "the test that is named for it"
 	row_of_mutants mutants-harness "the nemesis"
 }

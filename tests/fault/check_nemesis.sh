@@ -38,12 +38,23 @@ for kind in reply-lost kill-holder script-flush clock-back; do
 	}
 done
 
+# More than one server: another list of faults, and a failover that is survived.
+"$nemesis" --topology sentinel --list | grep -q '^failover-killed ' || fail "no failover among the faults of sentinels"
+"$nemesis" --topology sentinel --campaign failover --only failover-cut-off --count 1 --seed 11 >"$work/out" 2>&1 || {
+	cat "$work/out"
+	fail "failover-cut-off"
+}
+grep -q '^1 faults, 1 bit, 1 counted' "$work/out" || {
+	cat "$work/out"
+	fail "failover-cut-off did not bite"
+}
+
 # The same on a layout of another program, and what cannot be asked of one is refused.
 "$nemesis" --dialect redisson:fenced --only reply-lost --count 1 --seed 11 >"$work/out" 2>&1 || {
 	cat "$work/out"
 	fail "redisson:fenced"
 }
-grep -q '^campaign mixed, dialect redisson:fenced' "$work/out" || fail "it was another dialect"
+grep -q '^campaign mixed, topology single, dialect redisson:fenced' "$work/out" || fail "it was another dialect"
 grep -q '^1 faults, 1 bit, 1 counted' "$work/out" || fail "nothing bit on redisson:fenced"
 grep -q '^I2 .* ok ' "$work/out" || fail "the tokens of redisson:fenced were not looked at"
 refuses() {
@@ -52,6 +63,9 @@ refuses() {
 	[ "$status" = 64 ] || fail "$* was not refused"
 }
 refuses --dialect nonsense
+refuses --topology nonsense
+refuses --topology sentinel --campaign kill
+refuses --campaign failover
 refuses --dialect counted --campaign messages
 refuses --dialect counted --results "$work"
 echo "$kinds kinds of faults; plans repeat; four of them bit"

@@ -8,7 +8,7 @@
 
 #include "wait.h"
 
-enum { READY_MS = 20000, SWITCH_MS = 30000 };
+enum { READY_MS = 20000, SWITCH_MS = 60000 };
 
 #define SERVICE SENTINELS_SERVICE
 

@@ -32,7 +32,7 @@ void test_sentinels_settle(struct test_sentinels *all);
 /* Which server all sentinels (but dead ones) take for the primary, and it agrees, and no failover is under
  * way; -1: none right now. */
 int test_sentinels_primary(struct test_sentinels *all);
-/* Wait until another server than `old` is the primary: which one. Fails the program after 30 s. */
+/* Wait until another server than `old` is the primary: which one. Fails the program after a minute. */
 int test_sentinels_wait_switch(struct test_sentinels *all, int old);
 /* Start a dead one again, as a replica of `primary`; returns when it follows. */
 void test_sentinels_bring_back(struct test_sentinels *all, int dead, int primary);

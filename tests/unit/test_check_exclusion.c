@@ -270,6 +270,41 @@ static void a_wipe_between_the_two_is_an_excuse(void **state) {
 	past_expect(past, CHECK_EXCLUSION, 1, 1);
 }
 
+/* A failover may drop a grant, but when it is over whoever had it must have been told. */
+static void an_overlap_must_not_outlast_its_failover(void **state) {
+	struct past *past = *state;
+
+	writer(past, 1, 1, 100, 300);
+	writer(past, 2, 2, 200, 280);
+	past_add(past, past_event(HISTORY_WIPE, 0, 150, 280));
+	past->records[0][0].flags = HISTORY_FAILOVER;
+	past_expect(past, CHECK_EXCLUSION, 1, 0);
+	past_excused(past, CHECK_EXCLUSION, CHECK_BY_WIPE, 1);
+	past->records[0][0].return_ns = 279;
+	past_expect(past, CHECK_EXCLUSION, 1, 1);
+	past->records[0][0].flags = 0;
+	past_expect(past, CHECK_EXCLUSION, 1, 0);
+}
+
+/* What was lost in one is counted when it was told. */
+static void losses_in_a_failover_are_counted(void **state) {
+	struct past *past = *state;
+
+	past_add(past, past_grant(1, 'W', 1, 100, 110, 10, 100000));
+	past_add(past, past_call(HISTORY_RELEASE, 1, 1, 200, 210, SNECK_ELOST));
+	writer(past, 2, 2, 300, 400);
+	past_add(past, past_event(HISTORY_WIPE, 0, 150, 160));
+	past_expect(past, CHECK_EXCLUSION, 1, 0);
+	assert_int_equal(past->report.lost_in_failover, 0);
+	past->records[0][0].flags = HISTORY_FAILOVER;
+	past_expect(past, CHECK_EXCLUSION, 1, 0);
+	assert_int_equal(past->report.lost_in_failover, 1);
+	assert_int_equal(past->report.longest_gap_ns, past->records[2][0].return_ns - 110);
+	past->records[0][0].invoke_ns = past->records[0][0].return_ns = 220;
+	past_expect(past, CHECK_EXCLUSION, 1, 0);
+	assert_int_equal(past->report.lost_in_failover, 0);
+}
+
 /* Whoever re-enters goes on with what was granted before the wipe. */
 static void a_nested_hold_is_as_old_as_the_outer_one(void **state) {
 	struct past *past = *state;
@@ -506,6 +541,8 @@ int main(void) {
 		T(nested_holds_of_one_owner_do_not_exclude_each_other),
 		T(what_is_nested_lives_on),
 		T(a_wipe_between_the_two_is_an_excuse),
+		T(an_overlap_must_not_outlast_its_failover),
+		T(losses_in_a_failover_are_counted),
 		T(a_nested_hold_is_as_old_as_the_outer_one),
 		T(an_excuse_hides_nobody_else),
 		T(a_broken_hold_ends_with_its_grace),

@@ -155,6 +155,28 @@ static void only_a_wipe_with_the_clock_set_back_is_an_excuse(void **state) {
 	past_expect(past, CHECK_TOKENS, 1, 0);
 }
 
+/* A failover goes back to a phase of readers: who joins them has their number, though a writer had a later
+ * one. A writer never has an old number, and a reader none that nobody had before. */
+static void readers_may_join_a_phase_that_came_back(void **state) {
+	struct past *past = *state;
+
+	hold(past, 1, 'R', 1, 100, 10);
+	hold(past, 2, 'W', 2, 200, 20);
+	past_add(past, past_event(HISTORY_WIPE, 0, 230, 240));
+	past->records[0][0].flags = HISTORY_FAILOVER;
+	hold(past, 3, 'R', 3, 300, 10);
+	past_expect(past, CHECK_TOKENS, 2, 0);
+	past_excused(past, CHECK_TOKENS, CHECK_BY_ROLLBACK, 1);
+	past->records[3][0].token = 11;
+	past_expect(past, CHECK_TOKENS, 2, 1);
+	past->records[3][0].token = 10;
+	past->records[3][0].mode = 'W';
+	past_expect(past, CHECK_TOKENS, 2, 1);
+	past->records[3][0].mode = 'R';
+	past->records[0][0].flags = 0;
+	past_expect(past, CHECK_TOKENS, 2, 1);
+}
+
 static void without_tokens_nothing_is_exercised(void **state) {
 	struct past *past = *state;
 
@@ -243,6 +265,7 @@ int main(void) {
 		T(conversions_take_new_ones),
 		T(who_adopts_keeps_the_token),
 		T(only_a_wipe_with_the_clock_set_back_is_an_excuse),
+		T(readers_may_join_a_phase_that_came_back),
 		T(without_tokens_nothing_is_exercised),
 		T(a_stale_token_that_was_taken_is_found),
 		T(what_the_other_store_took_is_counted),

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT */
+/* Where the locks of a rig live: on one server, on a primary that sentinels watch, or in a cluster. What
+ * the workers are told is a URL; what the driver asks is who has the keys at this moment. */
+#ifndef PROOF_SITE_H
+#define PROOF_SITE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "sentinels.h"
+#include "server.h"
+
+enum site_kind { SITE_SINGLE, SITE_SENTINEL, SITE_KINDS };
+enum { SITE_URL_MAX = 640, SITE_PRIMARIES_MAX = 3 };
+
+struct site {
+	enum site_kind kind;
+	char url[SITE_URL_MAX];
+	struct test_server single;
+	struct test_sentinels sentinels;
+	/* Sentinels: who was the primary when it was last looked at, and when that was. */
+	int primary;
+	int64_t seen_ns;
+};
+
+/* "single", "sentinel" */
+const char *site_name(enum site_kind kind);
+bool site_find(const char *name, enum site_kind *ret_kind);
+
+int site_start(struct site *site, enum site_kind kind); /* 0 or -1 */
+void site_stop(struct site *site);
+
+/* The server that has this key at this moment; NULL: none. */
+const struct test_server *site_server_of(struct site *site, const char *key);
+/* All that have keys of their own; how many. */
+size_t site_primaries(struct site *site, const struct test_server *ret[SITE_PRIMARIES_MAX]);
+
+/* ---- A primary that is cut off -------------------------------------------------------------------*/
+/* Sentinels and replicas log in to servers as one user, clients as another; the first is shut out, and its
+ * connections are cut, and a connection that logs in as nobody may not do what they do. Clients notice
+ * nothing. */
+void site_cut_off(struct site *site, int server);
+void site_let_in(struct site *site, int server);
+
+#endif
