@@ -12,22 +12,30 @@ BENCH_MINUTES ?=
 MUTANTS ?=
 
 .DEFAULT_GOAL := all
-.PHONY: all test asan tsan mutants mutants-quick install bench bench-quick bench-doc fault fault-quick fault-dialects proof proof-doc format check-format layers size ci clean help setup-run setup-dev setup-interop
+.PHONY: all test topologies topologies-quick asan tsan mutants mutants-quick install bench bench-quick bench-doc fault fault-quick fault-dialects proof proof-doc format check-format layers size ci clean help setup-run setup-dev setup-interop
 
 all: setup-run ## build the library and the command into build/release
 	@tools/build.sh release
 
 test: setup-dev ## install what is missing, build, run every test
 	@tools/build.sh dev
-	@tools/run-tests.sh build/dev $(CTEST)
+	@tools/run-tests.sh build/dev -LE topology $(CTEST)
+
+topologies: setup-dev ## the lock conformance suite on every topology, with and without TLS, in MINUTES (45) at most
+	@tools/build.sh dev
+	@tools/run-tests.sh build/dev -L topology --stop-time "$$(date -d '+$(or $(MINUTES),45) minutes' +%T)" $(CTEST)
+
+topologies-quick: setup-dev ## the native dialect on every topology, each other dialect on one, about two minutes
+	@tools/build.sh dev
+	@tools/run-tests.sh build/dev -L topology-ci --stop-time "$$(date -d '+$(or $(MINUTES),10) minutes' +%T)" $(CTEST)
 
 asan: setup-dev ## the tests with AddressSanitizer and UndefinedBehaviorSanitizer
 	@tools/build.sh asan
-	@tools/run-tests.sh build/asan -LE dialect $(CTEST)
+	@tools/run-tests.sh build/asan -LE "dialect|topology" $(CTEST)
 
 tsan: setup-dev ## the tests with ThreadSanitizer
 	@tools/build.sh tsan
-	@tools/run-tests.sh build/tsan -LE "no-tsan|dialect" $(CTEST)
+	@tools/run-tests.sh build/tsan -LE "no-tsan|dialect|topology" $(CTEST)
 
 mutants: setup-dev ## put known defects into a copy, one by one; each must be caught by its test
 	@tools/mutants --json=build/mutants/mutants.json $(MUTANTS)

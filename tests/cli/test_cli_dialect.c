@@ -50,7 +50,7 @@ static void expect_under_lock(struct cli *cli, const char *expected) {
 static void test_where_it_is_named(void **state) {
 	(void)state;
 	struct cli cli;
-	char url[192], path[512];
+	char url[TEST_URL_MAX], path[512];
 
 	assert_int_equal(cli_run(&cli, &server,
 	                         CLI_ARGS("run", "--dialect", "redisson:lock", "x", "sh", "-c", inside)),
@@ -60,7 +60,7 @@ static void test_where_it_is_named(void **state) {
 	assert_int_equal(cli_run(&cli, &server, CLI_ARGS("run", "x", "sh", "-c", inside)), 0);
 	expect_under_lock(&cli, "hash\n1\n");
 	/* The URL counts before the environment. */
-	snprintf(url, sizeof url, "%s?dialect=redisson:rwlock", server.url);
+	test_url_with(&server, url, "dialect=redisson:rwlock");
 	assert_int_equal(
 	        cli_run(&cli, &server,
 	                CLI_ARGS("run", "--server", url, "x", "sh", "-c", "echo ${SNECK_TOKEN-none}")),
@@ -84,7 +84,7 @@ static void test_where_it_is_named(void **state) {
 static void test_wrong_names(void **state) {
 	(void)state;
 	struct cli cli;
-	char url[192];
+	char url[TEST_URL_MAX];
 
 	assert_int_equal(cli_run(&cli, &server, CLI_ARGS("run", "--dialect", "redisson", "x", "true")), 64);
 	assert_non_null(strstr(cli_err(&cli), "redisson:rwlock"));
@@ -92,7 +92,7 @@ static void test_wrong_names(void **state) {
 	assert_int_equal(cli_run(&cli, &server, CLI_ARGS("ls")), 78);
 	assert_non_null(strstr(cli_err(&cli), "redisson:lock"));
 	unsetenv("SNECK_DIALECT");
-	snprintf(url, sizeof url, "%s?dialect=redisson:rwlock", server.url);
+	test_url_with(&server, url, "dialect=redisson:rwlock");
 	assert_int_equal(cli_run(&cli, &server,
 	                         CLI_ARGS("run", "--server", url, "--dialect", "redisson:lock", "x", "true")),
 	        78);
@@ -131,7 +131,7 @@ static bool somebody_listens(void) {
 }
 
 /* Do as `sneck acl` says; the URL of the user that it makes. */
-static void make_user(char url[192]) {
+static void make_user(char url[TEST_URL_MAX]) {
 	struct cli cli;
 	const char *words[64];
 	char rule[CLI_TEXT_MAX];
@@ -158,7 +158,7 @@ static void test_the_rule_suffices(void **state) {
 		"redisson:fair", NULL };
 
 	for (const char *const *dialect = dialects; *dialect; dialect++) {
-		char url[192];
+		char url[TEST_URL_MAX];
 		struct cli holder, waiter;
 		setenv("SNECK_DIALECT", *dialect, 1);
 		make_user(url);

@@ -107,7 +107,7 @@ static void test_the_first_process_buries_orphans(void **state) {
 
 /* As a service manager starts it: ExecStart=sneck run … */
 static void start_service(struct cli *cli, const char *name, const char *script) {
-	char url[160];
+	char url[TEST_URL_MAX + 16];
 
 	snprintf(url, sizeof(url), "SNECK_URL=%s", server.url);
 	cli_start_program(cli, &server, "sh",

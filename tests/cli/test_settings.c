@@ -177,7 +177,7 @@ static int run_bare(struct cli *cli, const char *home, const char *const *args) 
 
 static void test_configuration(void **state) {
 	struct cli cli;
-	char home[PATH_BYTES + 8], path[PATH_BYTES + 32], text[256];
+	char home[PATH_BYTES + 8], path[PATH_BYTES + 32], text[TEST_URL_MAX + 128];
 
 	(void)state;
 	snprintf(home, sizeof(home), "HOME=%s", home_dir);

@@ -139,11 +139,11 @@ void mix_run(struct java *java, const struct test_server *server, const char *ob
         int for_ms) {
 	struct mixer mixers[THREADS];
 	sneck_client *clients[CLIENTS];
-	char url[256];
+	char url[TEST_URL_MAX];
 	long raised = 0, reads = 0;
 
 	test_redis_ok(server, "DEL mix:counter mix:readers mix:writers");
-	snprintf(url, sizeof url, "%s?dialect=%s", server->url, dialect);
+	test_url_with(server, url, "dialect=%s", dialect);
 	for (int i = 0; i < CLIENTS; i++)
 		clients[i] = test_open(url);
 	for (int i = 0; i < JAVA_THREADS; i++)

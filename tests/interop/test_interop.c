@@ -52,9 +52,8 @@ static int down(void **state) {
 }
 
 static sneck_client *open_as(const char *dialect) {
-	char url[256];
-	snprintf(url, sizeof url, "%s?dialect=%s", server->url, dialect);
-	return test_open(url);
+	char url[TEST_URL_MAX];
+	return test_open(test_url_with(server, url, "dialect=%s", dialect));
 }
 
 static sneck_acquire_options leased(int64_t wait_ms) {
@@ -188,11 +187,11 @@ static void each_keeps_the_other_out(void **state) {
 /* Redisson's NameMapper, and our prefix. */
 static void a_prefix_is_part_of_the_name(void **state) {
 	(void)state;
-	char url[256];
+	char url[TEST_URL_MAX];
 
 	for (size_t i = 0; i < OBJECTS; i++) {
-		snprintf(url, sizeof url, "%s?dialect=%s&prefix=app:", server->url, objects[i].dialect);
-		sneck_client *client = test_open(url);
+		sneck_client *client =
+		        test_open(test_url_with(server, url, "dialect=%s&prefix=app:", objects[i].dialect));
 		sneck_hold *hold = take(client, "x", SNECK_WRITE);
 		java_does(&java, "a", "false", "a try %s app:x 0", objects[i].java);
 		java_does(&java, "a", "true", "a try %s x 0", objects[i].java);

@@ -9,6 +9,8 @@
 
 #include <sneck/sneck.h>
 
+#include "topology.h"
+
 const char *test_dialect(void) {
 	return getenv("SNECK_TEST_DIALECT");
 }
@@ -78,15 +80,26 @@ static void write_channel(const char *name, char *out, size_t size) {
 		snprintf(out, size, "{%s}:%s", name, is_counted() ? "sneck_hint" : "channel");
 }
 
+/* Each server knows its own. */
+static long subscribers(const struct test_server *server, const char *channel) {
+	long count = 0;
+
+	for (size_t i = 0; i < server->peers_n; i++)
+		count += subscribers(&server->peers[i], channel);
+	for (int sharded = 0; !server->peers && sharded < 2; sharded++) {
+		redisReply *reply = must_be_array(
+		        test_redis(server, sharded ? "PUBSUB SHARDNUMSUB %s" : "PUBSUB NUMSUB %s", channel));
+		count += (long)reply->element[1]->integer;
+		freeReplyObject(reply);
+	}
+	return count;
+}
+
 static long count_listeners(const struct test_server *server, const char *name) {
 	char channel[160];
 
 	write_channel(name, channel, sizeof channel);
-	redisReply *reply = must_be_array(test_redis(server, "PUBSUB NUMSUB %s", channel));
-	long count = (long)reply->element[1]->integer;
-
-	freeReplyObject(reply);
-	return count;
+	return subscribers(server, channel);
 }
 
 long test_layout_members(const struct test_server *server, const char *name, const char *kinds) {
@@ -134,7 +147,9 @@ long test_layout_holds(const struct test_server *server, const char *name, sneck
 bool test_layout_is_idle(const struct test_server *server, const char *name) {
 	bool idle = test_redis_int(server, "EXISTS %s redisson_lock_queue:{%s} redisson_lock_timeout:{%s}",
 	                    name, name, name) == 0;
-	redisReply *keys = must_be_array(test_redis(server, "KEYS {%s}:*", name));
+	/* Of several servers, the one that has the lock has all of it. */
+	redisReply *keys =
+	        must_be_array(test_redis(server->peers ? test_owner(name) : server, "KEYS {%s}:*", name));
 
 	for (size_t i = 0; i < keys->elements; i++) {
 		const char *key = keys->element[i]->str;

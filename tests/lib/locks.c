@@ -5,7 +5,6 @@
 
 #include <poll.h>
 #include <setjmp.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -15,6 +14,7 @@
 #include <cmocka.h>
 
 #include "layouts.h"
+#include "topology.h"
 #include "wait.h"
 
 struct test_server test_the_server;
@@ -28,21 +28,43 @@ __attribute__((constructor)) static void choose_tests(void) {
 
 int test_server_up(void **state) {
 	(void)state;
-	return test_server_start(&test_the_server, NULL);
+	return test_topology_start(&test_the_server);
 }
 
 int test_server_down(void **state) {
 	(void)state;
-	test_server_stop(&test_the_server);
-	return 0;
+	return test_topology_stop(&test_the_server);
 }
 
 int test_server_clean(void **state) {
 	(void)state;
-	kill(test_the_server.pid, SIGCONT); /* a test that failed may have left it stopped, or full */
+	test_server_stopcont(
+	        &test_the_server, false); /* a test that failed may have left it stopped, or full */
 	test_redis_ok(&test_the_server, "CONFIG SET maxmemory 0");
 	test_redis_ok(&test_the_server, "FLUSHALL");
 	return 0;
+}
+
+int test_server_clean_plain(void **state) {
+	return test_server_clean(state);
+}
+
+int test_run(const char *group, const struct CMUnitTest *tests, size_t n) {
+	struct CMUnitTest *chosen = calloc(n, sizeof(*chosen));
+	size_t chosen_n = 0;
+	int failed = test_topology_start(&test_the_server) < 0;
+
+	for (size_t i = 0; chosen && i < n; i++)
+		if (tests[i].setup_func != test_server_clean_plain || test_topology_is_plain())
+			chosen[chosen_n++] = tests[i];
+	if (chosen_n < n)
+		print_message("%zu of %zu tests are for one plain server alone\n", n - chosen_n, n);
+	if (!failed) {
+		failed = _cmocka_run_group_tests(group, chosen, chosen_n, NULL, NULL);
+		failed += test_topology_stop(&test_the_server) < 0;
+	}
+	free(chosen);
+	return failed;
 }
 
 void test_assert_result(
@@ -261,6 +283,54 @@ bool test_is_idle(const struct test_server *server, const char *name) {
 	if (ttl_ms == -1)
 		fprintf(stderr, "%s never expires\n", key);
 	return idle && ttl_ms != -1 && ttl_ms <= SNECK_BURY_MS + 2 * SNECK_KEEP_MS;
+}
+
+/* The names of channels that `server` itself sends to. */
+static redisReply *channels_at(const struct test_server *server, bool sharded) {
+	return must_be_array(
+	        test_redis(server, sharded ? "PUBSUB SHARDCHANNELS *" : "PUBSUB CHANNELS *"), "PUBSUB");
+}
+
+/* Count them, and say `text` on each unless it is NULL. */
+static long walk_channels(const struct test_server *server, const char *part, const void *text, size_t len) {
+	long count = 0;
+
+	for (size_t i = 0; i < server->peers_n; i++)
+		count += walk_channels(&server->peers[i], part, text, len);
+	for (int sharded = 0; !server->peers && sharded < 2; sharded++) {
+		redisReply *names = channels_at(server, sharded);
+		for (size_t i = 0; i < names->elements; i++) {
+			if (!strstr(names->element[i]->str, part))
+				continue;
+			count++;
+			if (text)
+				test_redis_ok(server, sharded ? "SPUBLISH %s %b" : "PUBLISH %s %b",
+				        names->element[i]->str, text, len);
+		}
+		freeReplyObject(names);
+	}
+	return count;
+}
+
+long test_channels(const struct test_server *server, const char *part) {
+	return walk_channels(server, part, NULL, 0);
+}
+
+long test_say(const struct test_server *server, const char *session, const void *text, size_t len) {
+	return walk_channels(server, session, text, len);
+}
+
+long test_count_keys(const struct test_server *server, const char *pattern) {
+	long count = 0;
+
+	for (size_t i = 0; i < server->peers_n; i++)
+		count += test_count_keys(&server->peers[i], pattern);
+	if (!server->peers) {
+		redisReply *keys = must_be_array(test_redis(server, "KEYS %s", pattern), pattern);
+		count = (long)keys->elements;
+		freeReplyObject(keys);
+	}
+	return count;
 }
 
 int64_t test_server_ms(const struct test_server *server) {

@@ -40,13 +40,22 @@
 /* How late a thing may come because the machine is busy. */
 #define TEST_SLACK_MS (TEST_SANITIZED ? 1000 : 300)
 
-/* The server of the program: tests/lib owns it because nearly every program has exactly one.
+/* The server of the program: tests/lib owns it because nearly every program has exactly one. Which
+ * topology it is the face of, and who clients log in as, is the environment's choice (topology.h).
  * up and down are for cmocka's group, clean (an empty keyspace) is for each test. */
 extern struct test_server test_the_server;
 int test_server_up(void **state);
 int test_server_down(void **state);
 int test_server_clean(void **state);
 #define TEST(function) cmocka_unit_test_setup(function, test_server_clean)
+/* What is about one connection to one plain server, or about a server that the test starts itself: no part of
+ * the run on other topologies. */
+#define TEST_PLAIN(function) cmocka_unit_test_setup(function, test_server_clean_plain)
+int test_server_clean_plain(void **state);
+/* Run a program's tests on the topology of the environment: those that belong there. The result of main(). */
+#define TEST_RUN(tests) test_run(#tests, tests, sizeof(tests) / sizeof((tests)[0]))
+struct CMUnitTest;
+int test_run(const char *group, const struct CMUnitTest *tests, size_t n);
 
 /* Fails with both results by name, and the error's text. */
 #define assert_result(expected, call, error) \
@@ -116,6 +125,13 @@ bool test_await_members(
 /* Nothing is left but the token, what is buried, and holders whose time is over; all of it has an end,
  * and so has the key. */
 bool test_is_idle(const struct test_server *server, const char *name);
+/* How many channels anybody listens to, of those that have `part` in their names; each server counts its own,
+ * and both kinds are counted, plain and sharded ones. */
+long test_channels(const struct test_server *server, const char *part);
+/* Say something to a session, on each channel on which it listens: on how many. */
+long test_say(const struct test_server *server, const char *session, const void *text, size_t len);
+/* Keys that match, on all servers. */
+long test_count_keys(const struct test_server *server, const char *pattern);
 /* The server's clock, in milliseconds. */
 int64_t test_server_ms(const struct test_server *server);
 

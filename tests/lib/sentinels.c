@@ -34,14 +34,6 @@ static bool sees_all(const struct test_server *sentinel) {
 	return all;
 }
 
-/* What they are started with, beside what each of them has of its own. */
-struct setup {
-	const char *const *server_args;
-	const char *config;            /* of each sentinel */
-	const char *certs;             /* NULL: no TLS */
-	const char *server, *sentinel; /* whose certificate they show */
-};
-
 struct tls_files {
 	char crt[160], key[160], ca[160], port[16];
 };
@@ -57,7 +49,7 @@ static int tls_files(const char *certs, const char *identity, struct tls_files *
 }
 
 static int start_tls_server(
-        struct test_server *server, const struct setup *setup, const char **args, size_t n) {
+        struct test_server *server, const struct test_sentinels_options *setup, const char **args, size_t n) {
 	struct tls_files files;
 	int port = tls_files(setup->certs, setup->server, &files);
 	const char *const more[] = { "--tls-port", files.port, "--tls-cert-file", files.crt, "--tls-key-file",
@@ -70,7 +62,7 @@ static int start_tls_server(
 	return r < 0 ? -1 : port;
 }
 
-static int start_servers(struct test_sentinels *all, const struct setup *setup) {
+static int start_servers(struct test_sentinels *all, const struct test_sentinels_options *setup) {
 	const char *args[TEST_SERVER_ARGS_MAX] = { "--repl-diskless-sync-delay", "0",
 		"--repl-ping-replica-period", "1" };
 	size_t n = 4;
@@ -96,15 +88,18 @@ static int start_servers(struct test_sentinels *all, const struct setup *setup) 
 	return 0;
 }
 
-static int start_sentinels(struct test_sentinels *all, const struct setup *setup) {
+static int start_sentinels(struct test_sentinels *all, const struct test_sentinels_options *setup) {
 	char config[2048];
 
 	for (int i = 0; i < SENTINELS_N; i++) {
 		int len = snprintf(config, sizeof config,
 		        "sentinel monitor " SERVICE " 127.0.0.1 %d 2\n"
 		        "sentinel down-after-milliseconds " SERVICE " 2000\n"
-		        "sentinel failover-timeout " SERVICE " 3000\n%s",
-		        all->ports[0], setup->config ? setup->config : "");
+		        "sentinel failover-timeout " SERVICE " 3000\n"
+		        /* Else it asks the primary, perhaps too early, and not again for ten seconds. */
+		        "sentinel known-replica " SERVICE " 127.0.0.1 %d\n"
+		        "sentinel known-replica " SERVICE " 127.0.0.1 %d\n%s",
+		        all->ports[0], all->ports[1], all->ports[2], setup->config ? setup->config : "");
 		struct tls_files files;
 		int port = setup->certs ? tls_files(setup->certs, setup->sentinel, &files) : 0;
 		if (setup->certs)
@@ -120,7 +115,7 @@ static int start_sentinels(struct test_sentinels *all, const struct setup *setup
 	return 0;
 }
 
-static int start(struct test_sentinels *all, const struct setup *setup) {
+int test_sentinels_start_with(struct test_sentinels *all, const struct test_sentinels_options *setup) {
 	memset(all, 0, sizeof *all);
 	if (start_servers(all, setup) < 0 || start_sentinels(all, setup) < 0) {
 		test_sentinels_stop(all);
@@ -141,12 +136,14 @@ static int start(struct test_sentinels *all, const struct setup *setup) {
 }
 
 int test_sentinels_start(struct test_sentinels *all, const char *const *server_args, const char *config) {
-	return start(all, &(struct setup){ .server_args = server_args, .config = config });
+	return test_sentinels_start_with(
+	        all, &(struct test_sentinels_options){ .server_args = server_args, .config = config });
 }
 
 int test_sentinels_start_tls(
         struct test_sentinels *all, const char *certs, const char *server, const char *sentinel) {
-	return start(all, &(struct setup){ .certs = certs, .server = server, .sentinel = sentinel });
+	return test_sentinels_start_with(all,
+	        &(struct test_sentinels_options){ .certs = certs, .server = server, .sentinel = sentinel });
 }
 
 void test_sentinels_stop(struct test_sentinels *all) {

@@ -16,6 +16,14 @@ struct test_sentinels {
 
 #define SENTINELS_SERVICE "locks"
 
+/* What they are started with; whatever is NULL is not there. */
+struct test_sentinels_options {
+	const char *const *server_args; /* for each server, NULL at the end */
+	const char *config;             /* lines for the file of each sentinel; they win */
+	const char *certs;              /* TLS: a directory of make-certs.sh's */
+	const char *server, *sentinel;  /* TLS: whose certificate they show */
+};
+
 /* Start all of them, and wait until each sentinel knows the others and the replicas. A primary that is silent
  * for two seconds is taken for dead. 0 or -1. `server_args` (may be NULL) goes to each server, `config`
  * (may be NULL) to each sentinel. */
@@ -25,6 +33,7 @@ int test_sentinels_start(struct test_sentinels *all, const char *const *server_a
  * `sentinel`. */
 int test_sentinels_start_tls(
         struct test_sentinels *all, const char *certs, const char *server, const char *sentinel);
+int test_sentinels_start_with(struct test_sentinels *all, const struct test_sentinels_options *options);
 void test_sentinels_stop(struct test_sentinels *all);
 
 /* Wait until both replicas have everything that the primary has written. */

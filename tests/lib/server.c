@@ -28,7 +28,7 @@
 
 #include "wait.h"
 
-enum { READY_MS = 10000, COMMAND_S = 5, PORT_TRIES = 20 };
+enum { READY_MS = 10000, COMMAND_S = 5, PORT_TRIES = 20, REDIRECTS_MAX = 5 };
 
 static int remove_entry(const char *path, const struct stat *st, int type, struct FTW *ftw) {
 	(void)st;
@@ -77,7 +77,7 @@ static _Noreturn void become_server(const struct test_server *server, char *cons
 	_exit(127);
 }
 
-static int spawn(struct test_server *server) {
+int test_server_spawn(struct test_server *server) {
 	const char *binary = getenv("SNECK_TEST_SERVER");
 	char port[16];
 	const char *argv[TEST_SERVER_ARGS_MAX + 40];
@@ -90,6 +90,11 @@ static int spawn(struct test_server *server) {
 		"--enable-debug-command", "local" };
 	for (size_t i = 0; i < sizeof(usual) / sizeof(*usual); i++)
 		argv[n++] = usual[i];
+	if (server->tls) {
+		argv[2] = "0";
+		argv[n++] = "--tls-port";
+		argv[n++] = port;
+	}
 	for (size_t i = 0; server->extra_args[i]; i++)
 		argv[n++] = server->extra_args[i];
 	if (server->config_path[0]) { /* a sentinel reads everything from its file, and writes it there */
@@ -133,18 +138,20 @@ static bool has_died(struct test_server *server) {
 	return true;
 }
 
-static int spawn_and_wait(struct test_server *server) {
+int test_server_await(struct test_server *server) {
 	bool died = false;
 
-	if (spawn(server) < 0)
-		return -1;
 	if (WAIT_UNTIL((died = has_died(server)) || answers(server), READY_MS) && !died)
 		return 0;
 	test_server_kill9(server);
 	return -1;
 }
 
-static int prepare(struct test_server *server, const char *const *extra_args) {
+static int spawn_and_wait(struct test_server *server) {
+	return test_server_spawn(server) < 0 ? -1 : test_server_await(server);
+}
+
+int test_server_prepare(struct test_server *server, const char *const *extra_args) {
 	memset(server, 0, sizeof(*server));
 	snprintf(server->dir, sizeof(server->dir), "/tmp/sneck-test-XXXXXX");
 	if (!mkdtemp(server->dir)) {
@@ -165,7 +172,7 @@ static int prepare(struct test_server *server, const char *const *extra_args) {
 }
 
 int test_server_start(struct test_server *server, const char *const *extra_args) {
-	if (prepare(server, extra_args) < 0)
+	if (test_server_prepare(server, extra_args) < 0)
 		return -1;
 	snprintf(server->url, sizeof(server->url), "unix://%s", server->socket_path);
 	if (spawn_and_wait(server) < 0) {
@@ -177,8 +184,11 @@ int test_server_start(struct test_server *server, const char *const *extra_args)
 	return 0;
 }
 
-int test_free_port(void) {
-	struct sockaddr_in addr = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+/* 0: any free one. The port that was bound, or -1. */
+static int bind_once(int port) {
+	struct sockaddr_in addr = { .sin_family = AF_INET,
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+		.sin_port = htons((uint16_t)port) };
 	socklen_t len = sizeof(addr);
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
@@ -191,13 +201,23 @@ int test_free_port(void) {
 	return r < 0 ? -1 : ntohs(addr.sin_port);
 }
 
-int test_server_start_tcp(struct test_server *server, const char *const *extra_args) {
-	if (prepare(server, extra_args) < 0)
+int test_free_port(void) {
+	return bind_once(0);
+}
+
+bool test_port_is_free(int port) {
+	return bind_once(port) == port;
+}
+
+static int start_on_a_port(struct test_server *server, bool tls, const char *const *extra_args) {
+	if (test_server_prepare(server, extra_args) < 0)
 		return -1;
+	server->tls = tls;
 	/* Between finding the port and the server's bind somebody else may take it: try another. */
 	for (int i = 0; i < PORT_TRIES; i++) {
 		server->port = test_free_port();
-		snprintf(server->url, sizeof(server->url), "redis://127.0.0.1:%d", server->port);
+		snprintf(server->url, sizeof(server->url), "redis%s://127.0.0.1:%d", tls ? "s" : "",
+		        server->port);
 		if (server->port > 0 && spawn_and_wait(server) == 0)
 			return 0;
 	}
@@ -219,7 +239,7 @@ static int write_config(struct test_server *server, const char *config) {
 }
 
 int test_server_start_sentinel(struct test_server *server, const char *config) {
-	if (prepare(server, NULL) < 0)
+	if (test_server_prepare(server, NULL) < 0)
 		return -1;
 	for (int i = 0; i < PORT_TRIES; i++) {
 		server->port = test_free_port();
@@ -232,13 +252,36 @@ int test_server_start_sentinel(struct test_server *server, const char *config) {
 	return -1;
 }
 
+int test_server_start_tcp(struct test_server *server, const char *const *extra_args) {
+	return start_on_a_port(server, false, extra_args);
+}
+
+int test_server_start_tls(struct test_server *server, const char *const *extra_args) {
+	return start_on_a_port(server, true, extra_args);
+}
+
+const char *test_url_with(const struct test_server *server, char out[TEST_URL_MAX], const char *format, ...) {
+	size_t len = strlen(server->url);
+	va_list args;
+
+	memcpy(out, server->url, len);
+	out[len++] = strchr(server->url, '?') ? '&' : '?';
+	va_start(args, format);
+	vsnprintf(out + len, TEST_URL_MAX - len, format, args);
+	va_end(args);
+	return out;
+}
+
 void test_server_kill9(struct test_server *server) {
+	for (size_t i = 0; i < server->peers_n; i++)
+		test_server_kill9(&server->peers[i]);
 	if (server->pid <= 0)
 		return;
 	kill(server->pid, SIGKILL);
 	while (waitpid(server->pid, NULL, 0) < 0 && errno == EINTR)
 		;
 	server->pid = 0;
+	server->stopped = false;
 }
 
 void test_server_stop(struct test_server *server) {
@@ -246,7 +289,30 @@ void test_server_stop(struct test_server *server) {
 	forget(server);
 }
 
+/* A node of a cluster that has begun anew refuses to serve for a while. */
+static bool serves(const struct test_server *server) {
+	redisReply *reply = test_redis(server, "EXISTS x");
+	bool so = reply && !(reply->type == REDIS_REPLY_ERROR && !strncmp(reply->str, "CLUSTERDOWN", 11));
+
+	if (reply)
+		freeReplyObject(reply);
+	return so;
+}
+
+static int restart_peers(struct test_server *face) {
+	test_server_kill9(face);
+	for (size_t i = 0; i < face->peers_n; i++)
+		if (test_server_restart(&face->peers[i]) < 0)
+			return -1;
+	for (size_t i = 0; i < face->peers_n; i++)
+		if (!WAIT_UNTIL(serves(&face->peers[i]), READY_MS))
+			return -1;
+	return 0;
+}
+
 int test_server_restart(struct test_server *server) {
+	if (server->peers)
+		return restart_peers(server);
 	test_server_kill9(server);
 	if (spawn_and_wait(server) == 0)
 		return 0;
@@ -258,6 +324,11 @@ int test_server_restart(struct test_server *server) {
 void test_server_stopcont(struct test_server *server, bool stop) {
 	siginfo_t info;
 
+	for (size_t i = 0; i < server->peers_n; i++)
+		test_server_stopcont(&server->peers[i], stop);
+	if (server->peers || server->stopped == stop)
+		return;
+	server->stopped = stop;
 	kill(server->pid, stop ? SIGSTOP : SIGCONT);
 	/* waitid reports the change once every thread of the server has stopped or runs again. */
 	while (waitid(P_PID, (id_t)server->pid, &info, stop ? WSTOPPED : WCONTINUED) < 0 && errno == EINTR)
@@ -266,8 +337,10 @@ void test_server_stopcont(struct test_server *server, bool stop) {
 
 redisContext *test_server_connect(const struct test_server *server) {
 	struct timeval limit = { COMMAND_S, 0 };
-	redisContext *context = redisConnectUnixWithTimeout(server->socket_path, limit);
 
+	if (server->peers)
+		return test_server_connect(&server->peers[0]);
+	redisContext *context = redisConnectUnixWithTimeout(server->socket_path, limit);
 	if (!context)
 		return NULL;
 	if (context->err || redisSetTimeout(context, limit) != REDIS_OK) {
@@ -277,13 +350,78 @@ redisContext *test_server_connect(const struct test_server *server) {
 	return context;
 }
 
-static redisReply *run(const struct test_server *server, const char *format, va_list args) {
+/* One command, already in the protocol's form. */
+static redisReply *send_to(const struct test_server *server, const char *command, size_t len) {
 	redisContext *context = test_server_connect(server);
+	void *reply = NULL;
 
 	if (!context)
 		return NULL;
-	redisReply *reply = redisvCommand(context, format, args);
+	if (redisAppendFormattedCommand(context, command, len) == REDIS_OK)
+		(void)redisGetReply(context, &reply);
 	redisFree(context);
+	return reply;
+}
+
+/* Is it about the server itself, whatever keys it has? */
+static bool concerns_all(const char *format) {
+	static const char *const words[] = { "FLUSHALL", "CONFIG", "SCRIPT", "CLIENT", "ACL", "DBSIZE" };
+	size_t len = strcspn(format, " ");
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++)
+		if (strlen(words[i]) == len && !strncmp(format, words[i], len))
+			return true;
+	return false;
+}
+
+static redisReply *send_to_all(const struct test_server *face, const char *command, size_t len) {
+	redisReply *sum = NULL;
+
+	for (size_t i = 0; i < face->peers_n; i++) {
+		redisReply *reply = send_to(&face->peers[i], command, len);
+		bool bad = !reply || reply->type == REDIS_REPLY_ERROR;
+		if (sum && !bad && reply->type == REDIS_REPLY_INTEGER)
+			reply->integer += sum->integer;
+		if (sum)
+			freeReplyObject(sum);
+		sum = reply;
+		if (bad)
+			break;
+	}
+	return sum;
+}
+
+/* "MOVED slot host:port": the one with that port; NULL: it says something else. */
+static const struct test_server *moved_to(const struct test_server *face, const redisReply *reply) {
+	if (!reply || reply->type != REDIS_REPLY_ERROR || strncmp(reply->str, "MOVED ", 6))
+		return NULL;
+	const char *colon = strrchr(reply->str, ':');
+	int port = colon ? atoi(colon + 1) : 0;
+	for (size_t i = 0; i < face->peers_n; i++)
+		if (face->peers[i].port == port)
+			return &face->peers[i];
+	return NULL;
+}
+
+static redisReply *run(const struct test_server *server, const char *format, va_list args) {
+	char *command = NULL;
+	int len = redisvFormatCommand(&command, format, args);
+	redisReply *reply = NULL;
+
+	if (len < 0)
+		return NULL;
+	if (server->peers && concerns_all(format)) {
+		reply = send_to_all(server, command, (size_t)len);
+	} else {
+		const struct test_server *next = server;
+		for (int i = 0; next && i < REDIRECTS_MAX; i++) {
+			if (reply)
+				freeReplyObject(reply);
+			reply = send_to(next, command, (size_t)len);
+			next = moved_to(server, reply);
+		}
+	}
+	redisFreeCommand(command);
 	return reply;
 }
 

@@ -19,17 +19,25 @@
 
 #include <hiredis/hiredis.h>
 
-enum { TEST_SERVER_ARGS_MAX = 40 };
+enum { TEST_SERVER_ARGS_MAX = 40, TEST_URL_MAX = 512 };
 
 struct test_server {
 	pid_t pid; /* 0: not running */
 	int port;  /* on 127.0.0.1; 0: Unix socket only */
+	bool tls;  /* the port speaks TLS */
+	bool stopped;
 	char dir[64];
 	char socket_path[96]; /* always there, also beside a TCP port */
 	char log_path[96];
 	char config_path[96];                   /* a sentinel's file; else "" */
-	char url[128];                          /* unix://… or redis://127.0.0.1:port */
+	char url[TEST_URL_MAX];                 /* unix://… or redis://127.0.0.1:port */
 	char *extra_args[TEST_SERVER_ARGS_MAX]; /* copies, kept for a restart */
+	/* The face of several servers (topology.h) has none of its own, but these. A command with a key goes
+	 * to the one that has it; one about the server itself (FLUSHALL, CONFIG, SCRIPT, CLIENT, ACL, DBSIZE)
+	 * goes to all, integers are added up; any other goes to the first. What is done to the process is
+	 * done to all. */
+	struct test_server *peers; /* NULL: a server of its own */
+	size_t peers_n;
 };
 
 /* Start a server on a Unix socket and wait until it answers. `extra_args` (NULL, or ends with NULL)
@@ -38,13 +46,28 @@ struct test_server {
 int test_server_start(struct test_server *server, const char *const *extra_args);
 /* The same, also listening on a free port of 127.0.0.1; `url` names that port. */
 int test_server_start_tcp(struct test_server *server, const char *const *extra_args);
+/* The same with TLS on the port, and nothing else; `extra_args` bring the certificates (certs.h). */
+int test_server_start_tls(struct test_server *server, const char *const *extra_args);
+
+/* For those who start several that must know each other's ports first. prepare: the directory and the
+ * arguments; spawn: the process, without waiting; await: until it answers. spawn and await give -1 when it
+ * cannot be; then the caller stops it. */
+int test_server_prepare(struct test_server *server, const char *const *extra_args);
+int test_server_spawn(struct test_server *server);
+int test_server_await(struct test_server *server);
+
+/* A port of 127.0.0.1 on which nobody listens; somebody else may be faster to take it. -1: none. */
+int test_free_port(void);
+/* Can it be bound right now? */
+bool test_port_is_free(int port);
+
+/* Its URL with more parameters ("dialect=%s"), in `out`. */
+const char *test_url_with(const struct test_server *server, char out[TEST_URL_MAX], const char *format, ...)
+        __attribute__((format(printf, 3, 4)));
 
 /* A sentinel, on a free port; `config` is what its file says beside ports and directories, one directive per
  * line ("sentinel monitor …"); what it says of ports wins. */
 int test_server_start_sentinel(struct test_server *server, const char *config);
-
-/* A port of 127.0.0.1 that nobody has at this moment; -1: none. */
-int test_free_port(void);
 
 /* Kill, reap, remove the directory. Also after kill9; a server that is zeroed is left alone. */
 void test_server_stop(struct test_server *server);

@@ -31,9 +31,8 @@ static bool is_counted(void **state) {
 }
 
 static const char *url_of(void **state) {
-	static char url[192];
-	snprintf(url, sizeof url, "%s?dialect=%s", server->url, (const char *)*state);
-	return url;
+	static char url[TEST_URL_MAX];
+	return test_url_with(server, url, "dialect=%s", (const char *)*state);
 }
 
 static void start_second(void **state, struct test_proc *proc) {

@@ -229,5 +229,5 @@ int main(int argc, char **argv) {
 		TEST(a_thread_that_ends_gives_up_its_lease),
 		TEST(a_detached_hold_goes_to_one_adopter),
 	};
-	return cmocka_run_group_tests(tests, test_server_up, test_server_down);
+	return TEST_RUN(tests);
 }

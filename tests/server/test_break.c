@@ -471,5 +471,5 @@ int main(int argc, char **argv) {
 		TEST(the_queue_moves_on),
 		TEST(no_answer_is_unknown),
 	};
-	return cmocka_run_group_tests(tests, test_server_up, test_server_down);
+	return TEST_RUN(tests);
 }

@@ -17,9 +17,8 @@
 static struct test_server *const server = &test_the_server;
 
 static sneck_client *open_counted(void) {
-	char url[192];
-	snprintf(url, sizeof url, "%s?dialect=counted", server->url);
-	return test_open(url);
+	char url[TEST_URL_MAX];
+	return test_open(test_url_with(server, url, "dialect=counted"));
 }
 
 static bool has(const char *field, const char *value) {
@@ -174,9 +173,8 @@ static void a_fixed_reader_ends_beside_others(void **state) {
 
 static void the_prefix_goes_before_the_name(void **state) {
 	(void)state;
-	char url[192];
-	snprintf(url, sizeof url, "%s?dialect=counted&prefix=app:", server->url);
-	sneck_client *client = test_open(url);
+	char url[TEST_URL_MAX];
+	sneck_client *client = test_open(test_url_with(server, url, "dialect=counted&prefix=app:"));
 	sneck_lock_list *list = NULL;
 	sneck_hold *hold = test_take(client, "door", SNECK_WRITE, 5000);
 	test_redis_ok(server, "HSET door mode write writer x wcount 1");

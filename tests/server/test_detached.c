@@ -367,5 +367,5 @@ int main(void) {
 		TEST(a_forgotten_script_is_sent_again),
 		TEST(arguments_are_checked),
 	};
-	return cmocka_run_group_tests(tests, test_server_up, test_server_down);
+	return TEST_RUN(tests);
 }

@@ -201,7 +201,9 @@ static void a_name_with_braces_and_colons(void **state) {
 	sneck_hold *hold = test_take(a, name, SNECK_WRITE, 0);
 	struct test_call reader;
 	test_call_start(&reader, b, name, SNECK_READ, NULL);
-	assert_true(WAIT_UNTIL(test_redis_int(server, "ZCOUNT %s -inf (0", key) == 1, 2000));
+	assert_true(WAIT_UNTIL(test_redis_int(server, "ZCOUNT %s -inf (0", key) == 1 &&
+	                               test_channels(server, sneck_client_session(b)) > 0,
+	        2000));
 	int64_t start_ms = test_now_ms();
 	test_release(hold);
 	assert_result(0, test_call_join(&reader), &reader.error);
@@ -331,5 +333,5 @@ int main(void) {
 		TEST(strangers_change_nothing),
 		TEST(a_reader_costs_the_same_among_thousands),
 	};
-	return cmocka_run_group_tests(tests, test_server_up, test_server_down);
+	return TEST_RUN(tests);
 }

@@ -185,5 +185,5 @@ int main(void) {
 		TEST(a_client_that_waits),
 		TEST(a_client_in_full_use),
 	};
-	return cmocka_run_group_tests(tests, test_server_up, test_server_down);
+	return TEST_RUN(tests);
 }

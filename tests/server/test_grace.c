@@ -64,7 +64,7 @@ static void the_grace_is_told(void **state) {
 	assert_ptr_equal(event.hold, hold);
 	assert_in_range(sneck_hold_left_ms(hold), 500, 2000);
 	/* Longer it does not get, by whatever message. */
-	test_redis_ok(server, "PUBLISH sneck:!%s %s", sneck_client_session(victim), "b 1 60000");
+	assert_true(test_say(server, sneck_client_session(victim), "b 1 60000", 9) > 0);
 	rig_break_first(bob, "door", SNECK_PARTY_HOLDER, 0);
 	assert_true(test_next_event(victim, &event, 1000));
 	assert_int_equal(sneck_hold_left_ms(hold), 0);
@@ -103,5 +103,5 @@ int main(void) {
 		TEST(the_grace_is_told),
 		TEST(grace_ends_by_itself),
 	};
-	return cmocka_run_group_tests(tests, test_server_up, test_server_down);
+	return TEST_RUN(tests);
 }

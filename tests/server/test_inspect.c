@@ -514,11 +514,11 @@ int main(void) {
 		TEST(arguments_are_checked),
 		TEST(a_forged_record_is_cut_to_fit),
 		TEST(a_viewer_may_look),
-		TEST(a_replica_can_be_asked),
+		TEST_PLAIN(a_replica_can_be_asked),
 		TEST(a_forgotten_script_is_sent_again),
 		TEST(looking_disturbs_nobody),
 		TEST(a_detached_hold_is_found_again),
 		TEST(no_answer_is_told_in_time),
 	};
-	return cmocka_run_group_tests(tests, test_server_up, test_server_down);
+	return TEST_RUN(tests);
 }

@@ -19,9 +19,8 @@
 static struct test_server *const server = &test_the_server;
 
 static const char *intent_url(void) {
-	static char url[192];
-	snprintf(url, sizeof url, "%s?dialect=intent", server->url);
-	return url;
+	static char url[TEST_URL_MAX];
+	return test_url_with(server, url, "dialect=intent");
 }
 
 static sneck_hold *take_as(sneck_client *client, uint64_t owner, sneck_mode mode) {

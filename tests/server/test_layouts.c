@@ -24,9 +24,8 @@ enum { WAKE_MS = 100 };
 static struct test_server *const server = &test_the_server;
 
 static const char *url_of(void **state) {
-	static char url[192];
-	snprintf(url, sizeof url, "%s?dialect=%s", server->url, (const char *)*state);
-	return url;
+	static char url[TEST_URL_MAX];
+	return test_url_with(server, url, "dialect=%s", (const char *)*state);
 }
 
 static sneck_client *open_layout(void **state) {

@@ -246,5 +246,5 @@ int main(void) {
 		TEST(a_short_reader_does_not_cut_a_long_one),
 		TEST(the_watchdog_keeps_many),
 	};
-	return cmocka_run_group_tests(tests, test_server_up, test_server_down);
+	return TEST_RUN(tests);
 }

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "locks.h"
+#include "topology.h"
 #include "wait.h"
 
 static struct test_server *const server = &test_the_server;
@@ -18,6 +19,8 @@ static struct test_server *const server = &test_the_server;
 static sneck_client *open_in(const char *name_space, const char *user) {
 	sneck_client_options options = SNECK_CLIENT_OPTIONS_INIT;
 	options.name_space = name_space;
+	if (name_space)
+		test_topology_allow(name_space);
 	options.who_user = user;
 	sneck_client *client = NULL;
 	sneck_error error = { 0 };
@@ -199,5 +202,5 @@ int main(void) {
 		TEST(a_thousand_locks),
 		TEST(waiters_alone_are_listed_too),
 	};
-	return cmocka_run_group_tests(tests, test_server_up, test_server_down);
+	return TEST_RUN(tests);
 }

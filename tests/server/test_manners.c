@@ -212,5 +212,5 @@ int main(void) {
 		TEST(the_background_takes_no_signals),
 		TEST(nothing_is_printed),
 	};
-	return cmocka_run_group_tests(tests, test_server_up, test_server_down);
+	return TEST_RUN(tests);
 }

@@ -60,5 +60,5 @@ int main(void) {
 	const struct CMUnitTest tests[] = {
 		TEST(a_thread_in_the_place_of_another_is_another_owner),
 	};
-	return cmocka_run_group_tests(tests, test_server_up, test_server_down);
+	return TEST_RUN(tests);
 }

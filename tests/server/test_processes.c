@@ -247,5 +247,5 @@ int main(int argc, char **argv) {
 		TEST(a_killed_holder_is_free_within_its_lease),
 		TEST(killed_waiters_cost_one_waiter_lease),
 	};
-	return cmocka_run_group_tests(tests, test_server_up, test_server_down);
+	return TEST_RUN(tests);
 }

@@ -209,9 +209,8 @@ static void passwords(void **state) {
 
 static void other_databases_are_other_places(void **state) {
 	(void)state;
-	char url[160];
-	snprintf(url, sizeof(url), "%s?db=3", server->url);
-	sneck_client *a = test_open(url);
+	char url[TEST_URL_MAX];
+	sneck_client *a = test_open(test_url_with(server, url, "db=3"));
 	sneck_client *b = test_open(server->url);
 	sneck_hold *there = test_take(a, "door", SNECK_WRITE, 0);
 	sneck_hold *here = test_take(b, "door", SNECK_WRITE, 0);
@@ -219,9 +218,8 @@ static void other_databases_are_other_places(void **state) {
 	test_release(here);
 	sneck_close(a);
 	sneck_close(b);
-	snprintf(url, sizeof(url), "%s?db=9999", server->url);
 	sneck_error error;
-	int r = connect_to(url, NULL, &error);
+	int r = connect_to(test_url_with(server, url, "db=9999"), NULL, &error);
 	assert_true(r == SNECK_ESERVER || r == SNECK_EINVAL);
 }
 

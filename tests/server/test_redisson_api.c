@@ -22,13 +22,12 @@ static struct test_server *const server = &test_the_server;
 static const char *const dialects[] = { "redisson:lock", "redisson:rwlock", "redisson:fenced",
 	"redisson:fair", NULL };
 
-static const char *url_of(const char *dialect, char out[256]) {
-	snprintf(out, 256, "%s?dialect=%s", server->url, dialect);
-	return out;
+static const char *url_of(const char *dialect, char out[TEST_URL_MAX]) {
+	return test_url_with(server, out, "dialect=%s", dialect);
 }
 
 static sneck_client *open_as(const char *dialect) {
-	char url[256];
+	char url[TEST_URL_MAX];
 	return test_open(url_of(dialect, url));
 }
 
@@ -70,7 +69,7 @@ static size_t channels_n(void) {
 
 static void the_object_must_be_named(void **state) {
 	(void)state;
-	char url[256];
+	char url[TEST_URL_MAX];
 	sneck_client *client = NULL;
 	sneck_error error = { 0 };
 
@@ -299,7 +298,7 @@ static void what_is_flushed_is_lost(void **state) {
 
 /* How long it takes to have the lock of a process that is killed while it holds it for a second. */
 static int64_t outlive_ms(const char *dialect) {
-	char url[256], line[64];
+	char url[TEST_URL_MAX], line[64];
 	struct test_proc proc;
 	const char *args[] = { "hold", url_of(dialect, url), NULL };
 
@@ -465,7 +464,7 @@ static void a_writer_reads_and_comes_down(void **state) {
 /* A reader that died keeps nobody out for longer than its own lease, although others renew theirs. */
 static void a_dead_reader_is_passed_over(void **state) {
 	(void)state;
-	char url[256], line[64];
+	char url[TEST_URL_MAX], line[64];
 	struct test_proc proc;
 	const char *args[] = { "hold-read", url_of("redisson:rwlock", url), NULL };
 	sneck_client *a = open_as("redisson:rwlock"), *b = open_as("redisson:rwlock");

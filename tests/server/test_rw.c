@@ -272,5 +272,5 @@ int main(void) {
 		TEST(a_downgrade_lets_readers_in_at_once),
 		TEST(nested_holds_show_the_strongest_mode),
 	};
-	return cmocka_run_group_tests(tests, test_server_up, test_server_down);
+	return TEST_RUN(tests);
 }

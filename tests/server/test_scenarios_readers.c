@@ -135,5 +135,5 @@ int main(int argc, char **argv) {
 		TEST(fifty_readers_outlive_their_lease),
 		TEST(sixty_dead_readers),
 	};
-	return cmocka_run_group_tests(tests, test_server_up, test_server_down);
+	return TEST_RUN(tests);
 }

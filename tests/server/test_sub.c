@@ -129,10 +129,10 @@ static void test_silence(void **state) {
 static void test_no_permission(void **state) {
 	struct test_server *server = *state;
 	struct rig rig;
-	char url[160];
+	char url[TEST_URL_MAX];
 	test_redis_ok(server, "ACL SETUSER walled on >pw -@all +hello +ping");
-	snprintf(url, sizeof(url), "%s?user=walled&password=pw", server->url);
-	rig_start(&rig, url, &(struct rig_options){ .channel = "sneck:chan" });
+	rig_start(&rig, test_url_with(server, url, "user=walled&password=pw"),
+	        &(struct rig_options){ .channel = "sneck:chan" });
 	snecki_sub_want(rig.sub);
 	int64_t before_ms = test_now_ms();
 	assert_true(WAIT_UNTIL(atomic_load(&rig.sub_downs) >= 3, 10000));

@@ -52,13 +52,13 @@ static void one_name_two_locks(void **state) {
 
 /* The client's own layout needs no queue; that of the lock does, and the reverse. */
 static void who_waits_is_woken_by_the_lock_s_own_means(void **state) {
-	char url[256];
+	char url[TEST_URL_MAX];
 	const char *const pairs[][2] = { { "native", "redisson:lock" }, { "redisson:lock", "native" },
 		{ "counted", "intent" } };
 	(void)state;
 
 	for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++) {
-		snprintf(url, sizeof url, "%s?dialect=%s", server->url, pairs[i][0]);
+		test_url_with(server, url, "dialect=%s", pairs[i][0]);
 		sneck_client *holder = test_open(url), *waiter = test_open(url);
 		const sneck_acquire_options now = of(pairs[i][1], 0), later = of(pairs[i][1], 20000);
 		struct test_call call;

@@ -284,5 +284,5 @@ int main(void) {
 		TEST(an_upgrader_waits_for_readers_of_its_own_process),
 		TEST(no_answer_is_unknown),
 	};
-	return cmocka_run_group_tests(tests, test_server_up, test_server_down);
+	return TEST_RUN(tests);
 }

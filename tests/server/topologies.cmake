@@ -1,0 +1,39 @@
+# The lock conformance suite: programs that run unchanged wherever locks can live. What they are run with is in
+# tests/lib/topology.h; what concerns one connection, or one server's details, is in other programs, or in
+# tests of these that are marked TEST_PLAIN.
+#
+# Each copy is called PROGRAM@TOPOLOGY, or PROGRAM@TOPOLOGY/DIALECT, and logs in as a user with the rights that
+# `sneck acl` prints for its roles. Label `topology`: make topologies runs all of them, make test none; label
+# `topology-ci` as well: those that CI runs.
+set(topologies single tls sentinel sentinel-tls)
+
+set(holder_suite test_mutex test_rw test_upgrade test_queue test_leases test_owners test_async test_fork test_processes
+  test_documents test_manners test_scenarios test_scenarios_queue test_scenarios_readers)
+# Whoever looks and breaks needs more rights.
+set(operator_suite test_break test_grace test_detached test_inspect test_list test_record)
+# The native dialect everywhere, in a minute: what each program is about, and no waiting for time to pass.
+set(ci_suite test_mutex test_rw test_upgrade test_queue test_async test_break test_detached test_inspect test_list)
+
+# sneck_on_topology(program topology roles [dialect])
+function(sneck_on_topology program topology roles)
+  set(name ${program}@${topology})
+  set(environment "SNECK_TEST_TOPOLOGY=${topology}" "SNECK_TEST_ROLES=${roles}")
+  set(labels topology)
+  if(ARGN)
+    string(APPEND name /${ARGV3})
+    list(APPEND environment "SNECK_TEST_DIALECT=${ARGV3}")
+  elseif(program IN_LIST ci_suite)
+    list(APPEND labels topology-ci)
+  endif()
+  add_test(NAME ${name} COMMAND ${program})
+  set_tests_properties(${name} PROPERTIES TIMEOUT 180 LABELS "${labels}" ENVIRONMENT "${environment}")
+endfunction()
+
+foreach(topology ${topologies})
+  foreach(program ${holder_suite})
+    sneck_on_topology(${program} ${topology} holder)
+  endforeach()
+  foreach(program ${operator_suite})
+    sneck_on_topology(${program} ${topology} "holder operator")
+  endforeach()
+endforeach()
