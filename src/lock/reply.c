@@ -146,12 +146,22 @@ static void now_waiting(struct lock_core *core, struct lock_grant *grant, const 
 
 /* ---- Acquire ------------------------------------------------------------------------------------*/
 
+/* It stood in the queue before, and the server has forgotten it since (a replica has taken over): who waits
+ * goes on waiting, also while there is no link for a moment. */
+static bool has_waited(const struct lock_grant *grant) {
+	const struct lock_wish *wish = grant->wish;
+
+	if (!wish && !snecki_list_empty(&grant->entry->queue))
+		wish = LIST_ITEM(grant->entry->queue.next, struct lock_wish, node);
+	return wish && wish->answered;
+}
+
 static void ask_failed(struct lock_core *core, struct lock_grant *grant, const struct lock_outcome *outcome,
         const char *detail, int64_t now_ns) {
 	bool link_down = outcome->code == SNECK_ECONN;
 
 	note_refusal(grant, outcome->code, detail);
-	if (outcome->retry || (link_down && grant->bury_n)) {
+	if (outcome->retry || (link_down && (grant->bury_n || has_waited(grant)))) {
 		grant->retry_at_ns = now_ns + RETRY_NS;
 		snecki_lease_arm(core, grant);
 		return;

@@ -312,6 +312,11 @@ static void on_map_fail(void *ctx, const struct sneck_error *why) {
 		servers->config.on_down(servers->config.ctx, why, true);
 }
 
+static void wake_for_map(void *ctx) {
+	const struct servers_config *config = &((struct servers *)ctx)->config;
+	config->wake_background(config->ctx);
+}
+
 static bool known_node(void *ctx, size_t i, struct endpoint *ret) {
 	struct servers *servers = ctx;
 
@@ -356,7 +361,7 @@ static int make_slots(struct servers *servers) {
 		.known = known_node,
 		.on_map = on_map,
 		.on_fail = on_map_fail,
-		.wake_background = servers->config.wake_background,
+		.wake_background = wake_for_map,
 		.ctx = servers,
 	};
 	int r = snecki_slots_new(&config, &servers->slots);

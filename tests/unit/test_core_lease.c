@@ -303,6 +303,21 @@ static void a_late_message_is_not_believed(void **state) {
 	assert_int_equal(code_of(hold), 1);
 }
 
+/* The server has forgotten who waits, and then there is no link for a moment: it goes on waiting. */
+static void who_has_waited_joins_again_behind_a_broken_link(void **state) {
+	struct bench *bench = bench_of(state);
+
+	struct deed *writer = take(bench, 1, 'W');
+	queue_up(bench, expect(bench, OP_ACQUIRE));
+	pass_ms(bench, 1500);
+	answer(bench, expect(bench, OP_BEAT), LOCK_GONE);
+	lose_link(bench, expect(bench, OP_ACQUIRE));
+	assert_int_equal(code_of(writer), 1);
+	pass_ms(bench, 200);
+	grant(bench, expect(bench, OP_ACQUIRE));
+	assert_true(has(writer));
+}
+
 static void waiters_beat_and_join_again(void **state) {
 	struct bench *bench = bench_of(state);
 	struct deed *hold = take(bench, 1, 'W');
@@ -482,6 +497,7 @@ int main(void) {
 		TEST(an_old_message_is_not_believed),
 		TEST(a_late_message_is_not_believed),
 		TEST(waiters_beat_and_join_again),
+		TEST(who_has_waited_joins_again_behind_a_broken_link),
 		TEST(the_head_looks_when_the_holders_time_is_over),
 		TEST(messages_may_have_been_missed),
 		TEST(an_unanswered_request_is_sent_again_and_buried_at_the_end),
