@@ -82,6 +82,9 @@ struct check_report {
 	size_t n_violations;
 	uint64_t records, unfilled, grants, faults, faults_bit, wipes, deaths;
 	uint64_t lost_in_failover; /* holds that were lost in one, and whose programs were told so */
+	uint64_t lost;             /* holds that were lost, for whatever reason; fixed leases just end */
+	uint64_t unrenewed;        /* renewals that failed, and holds of which one was in doubt */
+	int64_t longest_sleep_ns;  /* in which somebody who was scheduled waited for a lock that nobody had */
 	int64_t longest_gap_ns;    /* in which nothing was granted, between the first grant and the last */
 	uint64_t stores_refused;   /* by the store that checks */
 	uint64_t stores_stale;     /* taken by the store that does not */

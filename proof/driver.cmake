@@ -26,6 +26,11 @@ add_library(fault_alloc MODULE fault_alloc.c)
 set_target_properties(fault_alloc PROPERTIES PREFIX "")
 target_compile_options(fault_alloc PRIVATE -Wall -Wextra -Werror)
 
+# For the servers.
+add_library(no_sync MODULE no_sync.c)
+set_target_properties(no_sync PROPERTIES PREFIX "")
+target_compile_options(no_sync PRIVATE -Wall -Wextra -Werror)
+
 add_executable(sneck-nemesis
   driver_main.c
   control.c
@@ -36,6 +41,7 @@ add_executable(sneck-nemesis
   driver_result.c
   driver_rig.c
   fault.c
+  fault_cluster.c
   fault_host.c
   fault_process.c
   fault_proxy.c
@@ -61,11 +67,12 @@ target_compile_definitions(sneck-nemesis PRIVATE
   PROOF_SOURCE="${PROJECT_SOURCE_DIR}"
   PROOF_WORKER="$<TARGET_FILE:sneck-worker>"
   PROOF_FALSE_CLOCK="$<TARGET_FILE:false_clock>"
+  PROOF_NO_SYNC="$<TARGET_FILE:no_sync>"
   PROOF_FAULT_ALLOC="$<TARGET_FILE:fault_alloc>"
   PROOF_CAN_FAIL_MEMORY=${can_fail_memory}
   PROOF_ONCE_PROGRAMS=${once_programs})
 target_link_libraries(sneck-nemesis PRIVATE sneck_proof sneck_testlib sneck_testable sneck_flags PkgConfig::CMOCKA)
-add_dependencies(sneck-nemesis sneck-worker false_clock fault_alloc)
+add_dependencies(sneck-nemesis sneck-worker false_clock fault_alloc no_sync)
 
 add_test(NAME nemesis COMMAND ${PROJECT_SOURCE_DIR}/tests/fault/check_nemesis.sh $<TARGET_FILE:sneck-nemesis>)
 set_tests_properties(nemesis PROPERTIES TIMEOUT 120 LABELS "fault")

@@ -104,8 +104,8 @@ void rig_mark(struct rig *rig, unsigned op, pid_t pid, int64_t begin_ns);
 void rig_wiped(struct rig *rig, int64_t begin_ns, bool tokens);
 /* There was a failover, from begin_ns until everybody has had time to leave the old primary: grants that had
  * not reached the new one are lost, and those who held them have been told. */
-void rig_failed_over(struct rig *rig, int64_t begin_ns);
-/* Notice a failover that was not planned (fault_sentinel.c). */
+void rig_failed_over(struct rig *rig, int64_t begin_ns, uint32_t lock); /* HISTORY_ALL: of all locks */
+/* Notice a failover that was not planned. */
 void rig_look_at_primary(struct rig *rig);
 /* Cut the worker's connections to the servers. */
 void rig_cut_clients(struct rig *rig, uint32_t slot);
@@ -132,6 +132,9 @@ struct verdict {
 	uint64_t excused;     /* overlaps that a lost state explains */
 	uint64_t lost;        /* holds that were lost in a failover, and told */
 	uint64_t old_numbers; /* grants to readers with the number of a phase that a failover brought back */
+	uint64_t all_lost;    /* holds that were lost, for whatever reason */
+	uint64_t unrenewed;   /* renewals that failed, asked for or in the background */
+	int64_t sleep_ns;     /* the longest that somebody waited for a lock that nobody had */
 	int64_t gap_ns;       /* the longest time in which nothing was granted */
 };
 /* Run the checker on the rig's histories and print its report; adds to *verdict. */
@@ -154,6 +157,7 @@ struct options {
 	uint32_t count;
 	uint64_t acquisitions; /* mixed: not fewer than these, however many faults that takes */
 	double minutes;
+	bool nothing_lost; /* a hold that is lost is a violation, whatever the reason */
 	bool plan_only;
 	bool keep;
 };
@@ -171,6 +175,7 @@ int campaign_mixed(const struct options *options);
 int campaign_groups(const struct options *options); /* kill, stop, silence */
 int campaign_cancel(const struct options *options);
 int campaign_failover(const struct options *options); /* mixed, of the faults that end in one */
+int campaign_slots(const struct options *options);    /* mixed, of moving slots: nothing may be lost */
 int campaign_control(const struct options *options);  /* of subjects known to be wrong */
 int campaign_messages(const struct options *options);
 

@@ -4,7 +4,7 @@
  *   sneck-nemesis [--seed N] [--minutes M] [--only KIND]      faults of all kinds, one after the other
  *   sneck-nemesis --campaign NAME [--count N]                 mixed, kill, stop, silence, cancel, messages
  *   sneck-nemesis --dialect NAME …                            the same on another layout (layout.c)
- *   sneck-nemesis --topology sentinel [--campaign mixed|failover]
+ *   sneck-nemesis --topology sentinel|cluster [--campaign mixed|failover]
  *                                                             the same on more than one server (site.h)
  *   sneck-nemesis --campaign control --subject naive|redispy|sneck
  *                                                             what must be found, and what must not
@@ -31,6 +31,7 @@ static const struct {
 	{ "silence", campaign_groups },
 	{ "cancel", campaign_cancel },
 	{ "failover", campaign_failover },
+	{ "slots", campaign_slots },
 	{ "control", campaign_control },
 	{ "messages", campaign_messages },
 };
@@ -45,10 +46,12 @@ static int list_faults(enum site_kind site) {
 
 static int usage(void) {
 	fprintf(stderr,
-	        "usage: sneck-nemesis [--campaign mixed|failover|kill|stop|silence|cancel|messages|control] "
+	        "usage: sneck-nemesis [--campaign "
+	        "mixed|failover|slots|kill|stop|silence|cancel|messages|control] "
 	        "[--seed N]\n"
 	        "       [--count N] [--acquisitions N] [--minutes M] [--only KIND] [--results DIR] [--keep]\n"
-	        "       [--subject sneck|naive|redispy] [--dialect NAME] [--topology single|sentinel]\n"
+	        "       [--subject sneck|naive|redispy] [--dialect NAME] [--topology "
+	        "single|sentinel|cluster]\n"
 	        "       [--plan] [--list]\n");
 	return 64;
 }
@@ -107,11 +110,17 @@ static int parse(int argc, char **argv, struct options *options) {
 	return optind == argc ? 0 : -1;
 }
 
+static bool is_possible_there(enum site_kind site, const char *campaign) {
+	bool failover = strcmp(campaign, "failover") == 0, slots = strcmp(campaign, "slots") == 0;
+	if (site == SITE_SINGLE)
+		return !failover && !slots;
+	return failover || strcmp(campaign, "mixed") == 0 || (slots && site == SITE_CLUSTER);
+}
+
 /* Other layouts have no programs for every message, nothing that is known to be wrong, and no place among the
  * results, which are native's. */
 static bool is_possible(const struct options *options) {
-	bool failover = strcmp(options->campaign, "failover") == 0;
-	if (options->site == SITE_SINGLE ? failover : !failover && strcmp(options->campaign, "mixed") != 0)
+	if (!is_possible_there(options->site, options->campaign))
 		return false;
 	if (options->layout == &proof_native)
 		return true;

@@ -19,7 +19,8 @@ enum {
 	RATE_WINDOW_MS = 200,
 	/* Grants in a second: below that a fault is struck into silence. Sanitizers cost a factor of ten. */
 	RATE_MIN = PROOF_CAN_FAIL_MEMORY ? 200 : 20,
-	FLOW_MS = 10000 /* how long to wait for it */
+	ASLEEP_MS = 1000, /* while a slot moves */
+	FLOW_MS = 10000   /* how long to wait for it */
 };
 
 static const struct rig_shape usual_shape = { .workers = 4,
@@ -118,6 +119,11 @@ struct totals {
 	struct verdict verdict;
 };
 
+/* What a move may not cost; how many times it did. */
+static uint64_t cost_of_moves(const struct verdict *verdict) {
+	return verdict->all_lost + verdict->unrenewed + (verdict->sleep_ns / 1000000 > ASLEEP_MS);
+}
+
 /* 0, or -1: the rig could not be started. */
 static int one_round(const struct options *options, struct plan *plan, uint32_t round, uint32_t count,
         int64_t until_ms, struct totals *totals) {
@@ -130,6 +136,11 @@ static int one_round(const struct options *options, struct plan *plan, uint32_t 
 	        SITE_SINGLE) { /* leases outlast a failover; else every hold would end by itself */
 		shape.proxies = false;
 		shape.lease_scale = 10;
+	}
+	if (options->nothing_lost) { /* leases are renewed while locks are held; the command has no history */
+		shape.lease_scale = 3;
+		shape.holding_ms = 2500;
+		shape.commands = false;
 	}
 	uint64_t violations = totals->verdict.violations;
 	if (rig_start(&rig, &shape, options->seed + round) != 0) {
@@ -144,7 +155,8 @@ static int one_round(const struct options *options, struct plan *plan, uint32_t 
 	for (uint32_t i = 0; i < shape.workers; i++)
 		totals->commands += atomic_load(&rig.board->workers[i].commands);
 	driver_judge(&rig, &totals->verdict);
-	bool keep = options->keep || totals->verdict.violations > violations;
+	bool keep = options->keep || totals->verdict.violations > violations ||
+	            (options->nothing_lost && cost_of_moves(&totals->verdict) > 0);
 	if (keep)
 		driver_kept(&rig, options);
 	rig_drop(&rig, keep);
@@ -161,6 +173,18 @@ static void account_for_failovers(struct result *result, const struct verdict *v
 	result_number(result, "lost", verdict->lost);
 	result_number(result, "old_numbers", verdict->old_numbers);
 	result_number(result, "longest_absence_ms", (uint64_t)gap_ms);
+}
+
+static uint64_t account_for_moves(struct result *result, const struct verdict *verdict) {
+	int64_t sleep_ms = verdict->sleep_ns / 1000000;
+	printf("holds lost: %llu; renewals failed: %llu; longest that somebody waited for a lock that nobody "
+	       "had: "
+	       "%lld ms\n",
+	        (unsigned long long)verdict->all_lost, (unsigned long long)verdict->unrenewed,
+	        (long long)sleep_ms);
+	result_number(result, "renewals_failed", verdict->unrenewed);
+	result_number(result, "longest_sleep_ms", (uint64_t)sleep_ms);
+	return cost_of_moves(verdict);
 }
 
 int campaign_mixed(const struct options *options) {
@@ -206,7 +230,8 @@ int campaign_mixed(const struct options *options) {
 	result_number(result, "excused_by_wipe", totals.verdict.excused);
 	if (options->site != SITE_SINGLE)
 		account_for_failovers(result, &totals.verdict);
-	return result_close(result, &totals.verdict, 0);
+	uint64_t more = options->nothing_lost ? account_for_moves(result, &totals.verdict) : 0;
+	return result_close(result, &totals.verdict, more);
 }
 
 int campaign_failover(const struct options *options) {
@@ -214,4 +239,12 @@ int campaign_failover(const struct options *options) {
 	failovers.only = options->only ? options->only : "failover";
 	failovers.count = options->count ? options->count : 50;
 	return campaign_mixed(&failovers);
+}
+
+int campaign_slots(const struct options *options) {
+	struct options moves = *options;
+	moves.only = "slot";
+	moves.count = options->count ? options->count : 50;
+	moves.nothing_lost = true;
+	return campaign_mixed(&moves);
 }

@@ -47,6 +47,10 @@ static void add_report(struct verdict *verdict, const struct check_report *repor
 	verdict->stale_refused += report->stores_refused;
 	verdict->notices += report->counts[CHECK_NOTICE].checked;
 	verdict->lost += report->lost_in_failover;
+	verdict->all_lost += report->lost;
+	verdict->unrenewed += report->unrenewed;
+	if (report->longest_sleep_ns > verdict->sleep_ns)
+		verdict->sleep_ns = report->longest_sleep_ns;
 	verdict->old_numbers += report->counts[CHECK_TOKENS].excused[CHECK_BY_ROLLBACK];
 	if (report->longest_gap_ns > verdict->gap_ns)
 		verdict->gap_ns = report->longest_gap_ns;

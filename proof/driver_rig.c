@@ -20,7 +20,7 @@
 
 #include "wait.h"
 
-enum { DRIVER_RECORDS = 200000, START_MS = 10000, END_MS = 15000 };
+enum { DRIVER_RECORDS = 200000, START_MS = 10000, END_MS = 15000, SWITCH_MS = 60000, LEFT_MS = 2000 };
 
 void rig_pass_time(int64_t ms) {
 	int64_t until_ms = test_now_ms() + ms;
@@ -42,13 +42,26 @@ void rig_wiped(struct rig *rig, int64_t begin_ns, bool tokens) {
 	history_mark(rig->history, &form);
 }
 
-void rig_failed_over(struct rig *rig, int64_t begin_ns) {
+void rig_failed_over(struct rig *rig, int64_t begin_ns, uint32_t lock) {
 	struct history_record form = { .op = HISTORY_WIPE,
-		.lock = HISTORY_ALL,
+		.lock = lock,
 		.detail = begin_ns < rig->ahead_until_ns ? 1 : 2,
 		.flags = HISTORY_FAILOVER,
 		.invoke_ns = begin_ns };
 	history_mark(rig->history, &form);
+}
+
+void rig_look_at_primary(struct rig *rig) {
+	int primary = -1;
+	(void)WAIT_UNTIL((primary = site_look(&rig->site)) >= 0, SWITCH_MS);
+	if (primary == rig->site.primary) {
+		rig->site.seen_ns = history_now();
+		return;
+	}
+	driver_say("a failover that nobody asked for");
+	rig_pass_time(LEFT_MS);
+	rig_failed_over(rig, rig->site.seen_ns, HISTORY_ALL);
+	site_seen(&rig->site);
 }
 
 void rig_tokens_ahead(struct rig *rig, int64_t ms) {
@@ -74,7 +87,7 @@ static void set_clock(struct rig *rig) {
 	char path[128];
 	snprintf(path, sizeof(path), "%s/clock", rig->dir);
 	setenv("TEST_CLOCK_FILE", path, 1);
-	setenv("LD_PRELOAD", PROOF_FALSE_CLOCK, 1);
+	setenv("LD_PRELOAD", PROOF_FALSE_CLOCK " " PROOF_NO_SYNC, 1);
 }
 
 static void unset_clock(void) {

@@ -10,7 +10,9 @@ static const struct fault_kind *const on_single[] = { fault_proxy_kinds, fault_e
 	fault_process_kinds, fault_server_kinds, fault_host_kinds, NULL };
 static const struct fault_kind *const on_sentinel[] = { fault_sentinel_kinds, fault_process_kinds,
 	fault_host_kinds, NULL };
-static const struct fault_kind *const *const groups[SITE_KINDS] = { on_single, on_sentinel };
+static const struct fault_kind *const on_cluster[] = { fault_cluster_kinds, fault_process_kinds,
+	fault_host_kinds, NULL };
+static const struct fault_kind *const *const groups[SITE_KINDS] = { on_single, on_sentinel, on_cluster };
 
 size_t fault_list(
         enum site_kind site, const char *only, const struct fault_kind *ret_kinds[FAULT_KINDS_MAX]) {

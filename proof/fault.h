@@ -36,6 +36,7 @@ extern const struct fault_kind fault_process_kinds[];
 extern const struct fault_kind fault_server_kinds[];
 extern const struct fault_kind fault_host_kinds[];
 extern const struct fault_kind fault_sentinel_kinds[];
+extern const struct fault_kind fault_cluster_kinds[];
 
 enum { FAULT_KINDS_MAX = 96 };
 /* Those that make sense there, and whose name begins with `only` (NULL: all); how many. */

@@ -21,38 +21,19 @@ static struct test_sentinels *sentinels_of(struct strike *strike) {
 	return &strike->rig->site.sentinels;
 }
 
-static void seen(struct site *site, int primary) {
-	site->primary = primary;
-	site->seen_ns = history_now();
-}
-
-void rig_look_at_primary(struct rig *rig) {
-	struct site *site = &rig->site;
-	if (site->kind != SITE_SENTINEL)
-		return;
-	int primary = -1;
-	(void)WAIT_UNTIL((primary = test_sentinels_primary(&site->sentinels)) >= 0, 60000);
-	if (primary != site->primary) {
-		driver_say("a failover that nobody asked for");
-		rig_pass_time(LEFT_MS);
-		rig_failed_over(rig, site->seen_ns);
-	}
-	seen(site, primary);
-}
-
 /* ---- Failovers -----------------------------------------------------------------------------------*/
 
 /* The new primary, when everybody has had the time to hear of it. */
 static int await_switch(struct strike *strike, int old, int64_t begin_ns) {
 	int primary = test_sentinels_wait_switch(sentinels_of(strike), old);
 	rig_pass_time(LEFT_MS);
-	rig_failed_over(strike->rig, begin_ns);
+	rig_failed_over(strike->rig, begin_ns, HISTORY_ALL);
 	return primary;
 }
 
 static void mended(struct strike *strike) {
 	test_sentinels_settle(sentinels_of(strike));
-	seen(&strike->rig->site, test_sentinels_primary(sentinels_of(strike)));
+	site_seen(&strike->rig->site);
 }
 
 static bool ask(struct strike *strike) {

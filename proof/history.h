@@ -36,7 +36,9 @@ enum history_op {
 	/* What a holder sees. invoke_ns and return_ns enclose the look. */
 	HISTORY_VALID, /* the library says that the hold is valid until valid_until_ns (written when that
 	                  moved) */
-	HISTORY_STATE, /* the hold's state has changed: `result` is the sneck_state */
+	HISTORY_STATE, /* the hold's state has changed: `result` is the sneck_state. `detail`
+	                * HISTORY_NOT_HELD: all that was seen is that it is not SNECK_HELD; it may be on its
+	                * way back */
 	/* The witness (witness.h writes these two). `token` is the hold that was met, 0 if none. */
 	HISTORY_ENTER, /* counter read and the exclusive file made. `result` 0, or -1: it was there */
 	HISTORY_LEAVE, /* counter written, file gone. `result` 0, or -1: another had been here */
@@ -58,6 +60,7 @@ enum history_op {
 	HISTORY_OPS
 };
 
+enum { HISTORY_NOT_HELD = 1 };
 #define HISTORY_ALL UINT32_C(0xffffffff)
 
 #define HISTORY_MAGIC UINT64_C(0x31747369486b6e53) /* "SnkHist1" */

@@ -9,8 +9,11 @@
 #include <string.h>
 
 #include "history.h"
+#include "wait.h"
 
-static const char *const names[SITE_KINDS] = { "single", "sentinel" };
+enum { AGREE_MS = 60000 };
+
+static const char *const names[SITE_KINDS] = { "single", "sentinel", "cluster" };
 
 const char *site_name(enum site_kind kind) {
 	return names[kind];
@@ -36,8 +39,15 @@ static int start_sentinels(struct site *site) {
 		return -1;
 	snprintf(site->url, sizeof(site->url), "redis+sentinel://worker:w@%s",
 	        strstr(site->sentinels.url, "://") + 3);
-	site->primary = test_sentinels_primary(&site->sentinels);
-	site->seen_ns = history_now();
+	site_seen(site);
+	return 0;
+}
+
+static int start_cluster(struct site *site) {
+	if (test_cluster_start(&site->cluster, NULL) != 0)
+		return -1;
+	snprintf(site->url, sizeof(site->url), "%s", site->cluster.url);
+	site_seen(site);
 	return 0;
 }
 
@@ -46,6 +56,8 @@ int site_start(struct site *site, enum site_kind kind) {
 	site->kind = kind;
 	if (kind == SITE_SENTINEL)
 		return start_sentinels(site);
+	if (kind == SITE_CLUSTER)
+		return start_cluster(site);
 	if (test_server_start(&site->single, NULL) != 0)
 		return -1;
 	snprintf(site->url, sizeof(site->url), "%s", site->single.url);
@@ -55,25 +67,67 @@ int site_start(struct site *site, enum site_kind kind) {
 void site_stop(struct site *site) {
 	if (site->kind == SITE_SENTINEL)
 		test_sentinels_stop(&site->sentinels);
+	else if (site->kind == SITE_CLUSTER)
+		test_cluster_stop(&site->cluster);
 	else
 		test_server_stop(&site->single);
 }
 
-size_t site_primaries(struct site *site, const struct test_server *ret[SITE_PRIMARIES_MAX]) {
-	ret[0] = &site->single;
-	if (site->kind == SITE_SINGLE)
-		return 1;
-	int primary = test_sentinels_primary(&site->sentinels);
-	if (primary < 0)
+static bool is_primary(const struct test_server *server) {
+	redisReply *reply = server->pid > 0 && !server->stopped ? test_redis(server, "ROLE") : NULL;
+	bool so = reply && reply->type == REDIS_REPLY_ARRAY && !strcmp(reply->element[0]->str, "master");
+	if (reply)
+		freeReplyObject(reply);
+	return so;
+}
+
+static int look_at_cluster(struct site *site) {
+	int primaries = 0, n = 0;
+	for (int i = 0; i < CLUSTER_NODES; i++)
+		if (is_primary(&site->cluster.nodes[i])) {
+			primaries |= 1 << i;
+			n++;
+		}
+	/* One that was started again takes itself for a primary until it has heard of its successor. */
+	return n == CLUSTER_PRIMARIES && test_cluster_is_well(&site->cluster) ? primaries : -1;
+}
+
+int site_look(struct site *site) {
+	switch (site->kind) {
+	case SITE_SENTINEL:
+		return test_sentinels_primary(&site->sentinels);
+	case SITE_CLUSTER:
+		return look_at_cluster(site);
+	default:
 		return 0;
-	ret[0] = &site->sentinels.servers[primary];
-	return 1;
+	}
+}
+
+void site_seen(struct site *site) {
+	(void)WAIT_UNTIL((site->primary = site_look(site)) >= 0, AGREE_MS);
+	site->seen_ns = history_now();
+}
+
+size_t site_primaries(struct site *site, const struct test_server *ret[SITE_PRIMARIES_MAX]) {
+	int primary = site_look(site);
+	size_t n = 0;
+	if (site->kind == SITE_SINGLE)
+		ret[n++] = &site->single;
+	else if (site->kind == SITE_SENTINEL && primary >= 0)
+		ret[n++] = &site->sentinels.servers[primary];
+	else if (site->kind == SITE_CLUSTER && primary >= 0)
+		for (int i = 0; i < CLUSTER_NODES && n < SITE_PRIMARIES_MAX; i++)
+			if (primary & 1 << i)
+				ret[n++] = &site->cluster.nodes[i];
+	return n;
 }
 
 const struct test_server *site_server_of(struct site *site, const char *key) {
 	const struct test_server *servers[SITE_PRIMARIES_MAX];
-	(void)key;
-	return site_primaries(site, servers) ? servers[0] : NULL;
+	if (site->kind != SITE_CLUSTER)
+		return site_primaries(site, servers) ? servers[0] : NULL;
+	int owner = test_cluster_owner(&site->cluster, key);
+	return owner < 0 ? NULL : &site->cluster.nodes[owner];
 }
 
 /* What sentinels and replicas do on a primary. */

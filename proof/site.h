@@ -8,10 +8,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "cluster.h"
 #include "sentinels.h"
 #include "server.h"
 
-enum site_kind { SITE_SINGLE, SITE_SENTINEL, SITE_KINDS };
+enum site_kind { SITE_SINGLE, SITE_SENTINEL, SITE_CLUSTER, SITE_KINDS };
 enum { SITE_URL_MAX = 640, SITE_PRIMARIES_MAX = 3 };
 
 struct site {
@@ -19,12 +20,14 @@ struct site {
 	char url[SITE_URL_MAX];
 	struct test_server single;
 	struct test_sentinels sentinels;
-	/* Sentinels: who was the primary when it was last looked at, and when that was. */
+	struct test_cluster cluster;
+	/* Who was the primary (sentinels: its index; a cluster: a bit for each) when it was last looked at,
+	 * and when that was. */
 	int primary;
 	int64_t seen_ns;
 };
 
-/* "single", "sentinel" */
+/* "single", "sentinel", "cluster" */
 const char *site_name(enum site_kind kind);
 bool site_find(const char *name, enum site_kind *ret_kind);
 
@@ -35,6 +38,10 @@ void site_stop(struct site *site);
 const struct test_server *site_server_of(struct site *site, const char *key);
 /* All that have keys of their own; how many. */
 size_t site_primaries(struct site *site, const struct test_server *ret[SITE_PRIMARIES_MAX]);
+
+/* Who is the primary now, as in site->primary; -1: they do not agree. */
+int site_look(struct site *site);
+void site_seen(struct site *site); /* that is how it shall be */
 
 /* ---- A primary that is cut off -------------------------------------------------------------------*/
 /* Sentinels and replicas log in to servers as one user, clients as another; the first is shut out, and its

@@ -52,6 +52,7 @@ void worker_watch(struct worker_thread *thread, struct worker_hold *hold, bool e
 		        .hold = hold->number,
 		        .mode = (uint8_t)hold->mode,
 		        .flags = hold->flags,
+		        .detail = HISTORY_NOT_HELD,
 		        .result = SNECK_SUSPECT } };
 	pthread_mutex_unlock(&attendant->mutex);
 }

@@ -69,6 +69,15 @@ row_of_failovers() { # topology, for people
 	row "failovers of $2 under load ($(thousands "$(field acquisitions "$file")") acquisitions): every invariant of the checker; $(thousands "$(field lost "$file")") holds were lost and told, $(thousands "$(field excused_by_wipe "$file")") overlapped with another until then, longest time without a grant $(thousands "$(field longest_absence_ms "$file")") ms" "$(field counted "$file")" "$(field violations "$file")" "failover-$1"
 }
 
+row_of_moves() {
+	file=$results/slots-cluster.json
+	if [ ! -e "$file" ]; then
+		echo "| \`slots-cluster\` | – | – | – | not run yet |"
+		return
+	fi
+	row "moves of a busy slot to another primary ($(thousands "$(field acquisitions "$file")") acquisitions): no hold lost, no renewal failed, nobody waited for more than a second for a lock that nobody had (longest: $(thousands "$(field longest_sleep_ms "$file")") ms)" "$(field counted "$file")" "$(field violations "$file")" slots-cluster
+}
+
 figures() {
 	sources=$(sum_sources)
 	echo "| claim | trials | violations | rate, if none was seen (3/n) | run |"
@@ -94,6 +103,8 @@ figures() {
 		esac
 	done
 	row_of_failovers sentinel "a primary with two replicas and three sentinels"
+	row_of_failovers cluster "primaries of a cluster"
+	row_of_moves
 	row_of_mutants mutants "the test that is named for it"
 	row_of_mutants mutants-harness "the nemesis"
 }

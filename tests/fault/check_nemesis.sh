@@ -40,6 +40,7 @@ done
 
 # More than one server: another list of faults, and a failover that is survived.
 "$nemesis" --topology sentinel --list | grep -q '^failover-killed ' || fail "no failover among the faults of sentinels"
+"$nemesis" --topology cluster --list | grep -q '^slot-moved ' || fail "no slot moves among the faults of clusters"
 "$nemesis" --topology sentinel --campaign failover --only failover-cut-off --count 1 --seed 11 >"$work/out" 2>&1 || {
 	cat "$work/out"
 	fail "failover-cut-off"
@@ -66,6 +67,7 @@ refuses --dialect nonsense
 refuses --topology nonsense
 refuses --topology sentinel --campaign kill
 refuses --campaign failover
+refuses --topology sentinel --campaign slots
 refuses --dialect counted --campaign messages
 refuses --dialect counted --results "$work"
 echo "$kinds kinds of faults; plans repeat; four of them bit"

@@ -305,6 +305,43 @@ static void losses_in_a_failover_are_counted(void **state) {
 	assert_int_equal(past->report.lost_in_failover, 0);
 }
 
+/* How long somebody waited for a lock that nobody had. */
+static void sleep_is_measured_from_the_last_hold(void **state) {
+	struct past *past = *state;
+
+	writer(past, 1, 1, 100, 300);
+	writer(past, 2, 2, 500, 600);
+	past->records[2][0].invoke_ns = 200; /* it came while the other was inside */
+	past_expect(past, CHECK_EXCLUSION, 1, 0);
+	assert_int_equal(past->report.longest_sleep_ns, past->records[2][0].return_ns - 300);
+	past->records[2][0].invoke_ns = 400;
+	past_expect(past, CHECK_EXCLUSION, 1, 0);
+	assert_int_equal(past->report.longest_sleep_ns, past->records[2][0].return_ns - 400);
+}
+
+static void failed_renewals_are_counted(void **state) {
+	struct past *past = *state;
+	struct history_record renewal = past_call(HISTORY_RENEW, 1, 1, 200, 210, SNECK_ECONN);
+
+	past_add(past, past_grant(1, 'W', 1, 100, 110, 10, 100000));
+	past_add(past, renewal);
+	past_add(past, past_call(HISTORY_STATE, 1, 1, 220, 221, SNECK_SUSPECT));
+	past_expect(past, CHECK_EXCLUSION, 0, 0);
+	assert_int_equal(past->report.unrenewed, 2);
+	assert_int_equal(past->report.lost, 0);
+	past->records[1][2].detail = HISTORY_NOT_HELD;
+	past->records[1][1].result = SNECK_ELOST;
+	past_expect(past, CHECK_EXCLUSION, 0, 0);
+	assert_int_equal(past->report.unrenewed, 1);
+	assert_int_equal(past->report.lost, 1);
+	/* A fixed lease just ends. */
+	for (int i = 0; i < 3; i++)
+		past->records[1][i].flags |= HISTORY_FIXED;
+	past_expect(past, CHECK_EXCLUSION, 0, 0);
+	assert_int_equal(past->report.unrenewed, 0);
+	assert_int_equal(past->report.lost, 0);
+}
+
 /* Whoever re-enters goes on with what was granted before the wipe. */
 static void a_nested_hold_is_as_old_as_the_outer_one(void **state) {
 	struct past *past = *state;
@@ -543,6 +580,8 @@ int main(void) {
 		T(a_wipe_between_the_two_is_an_excuse),
 		T(an_overlap_must_not_outlast_its_failover),
 		T(losses_in_a_failover_are_counted),
+		T(sleep_is_measured_from_the_last_hold),
+		T(failed_renewals_are_counted),
 		T(a_nested_hold_is_as_old_as_the_outer_one),
 		T(an_excuse_hides_nobody_else),
 		T(a_broken_hold_ends_with_its_grace),
