@@ -79,6 +79,8 @@ static int print_rule(
 			talk("the first is for every server of the service, replicas too, the second for "
 			     "every "
 			     "sentinel: neither tells another");
+		if (server_url_is_cluster(looking->session.settings.url) && !looking->parsed.common.quiet)
+			talk("it is for every node of the cluster, replicas too: none tells another");
 		if (!looking->parsed.common.quiet)
 			talk("type this into redis-cli, with a password of your own instead of PASSWORD; "
 			     "ACL SAVE keeps it");

@@ -16,6 +16,7 @@
 #include "exit.h"
 #include "lock_view.h"
 #include "rights.h"
+#include "server_url.h"
 #include "talk.h"
 
 enum {
@@ -110,13 +111,16 @@ static void check_version(struct doctor *doctor) {
 static void check_role(struct doctor *doctor) {
 	const sneck_probe_info *info = &doctor->info;
 
-	if (info->cluster == 1)
-		found(doctor, "role", FAIL, "use a server that is no cluster node",
-		        "a node of a cluster, which sneck does not support yet");
+	bool cluster = server_url_is_cluster(doctor->looking->session.settings.url);
+
+	if (info->cluster == 1 && !cluster)
+		found(doctor, "role", FAIL,
+		        "name it as one, with some of its nodes: redis+cluster://host1,host2,host3",
+		        "a node of a cluster, which as a single server has some of the locks only");
 	else if (!strcmp(info->role, "replica"))
 		found(doctor, "role", FAIL, "connect to the primary", "a replica");
 	else
-		found(doctor, "role", PASS, NULL, "primary");
+		found(doctor, "role", PASS, NULL, "%s", cluster ? "primaries of a cluster" : "primary");
 }
 
 static void check_eviction(struct doctor *doctor) {

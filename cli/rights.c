@@ -50,7 +50,8 @@ void add_places(struct text *text, const struct session *session, sneck_role rol
 		return; /* hears no messages */
 	text_add(text, " &");
 	add_pattern(text, name_space);
-	text_add(text, ":!*");
+	/* A session's own channel; in a cluster one for each lock that it waits for, in the lock's slot. */
+	text_add(text, server_url_is_cluster(session->settings.url) ? ":{*" : ":!*");
 }
 
 void add_commands(struct text *text, const char *allowed) {

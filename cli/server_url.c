@@ -75,10 +75,28 @@ void wipe_server_url(char *url) {
 		memset(query + 1, '*', strlen(query + 1));
 }
 
-bool server_url_is_sentinel(const char *url) {
-	size_t scheme = strcspn(url, ":"), word = strlen("sentinel");
+static bool scheme_ends(const char *url, const char *word) {
+	size_t scheme = strcspn(url, ":"), len = strlen(word);
 
-	return scheme > word && strncmp(url + scheme - word, "sentinel", word) == 0;
+	return scheme > len && strncmp(url + scheme - len, word, len) == 0;
+}
+
+bool server_url_is_sentinel(const char *url) {
+	return scheme_ends(url, "sentinel");
+}
+
+/* By its scheme, or by several hosts. */
+bool server_url_is_cluster(const char *url) {
+	const char *host = strstr(url, "://");
+
+	if (scheme_ends(url, "+cluster"))
+		return true;
+	if (!host || server_url_is_sentinel(url))
+		return false;
+	size_t len = strcspn(host + 3, "/?");
+	const char *at = memrchr(host + 3, '@', len);
+	const char *begin = at ? at + 1 : host + 3;
+	return memchr(begin, ',', len - (size_t)(begin - (host + 3))) != NULL;
 }
 
 const char *server_url_database(const char *url) {

@@ -18,8 +18,9 @@ void wipe_server_url(char *url);
  * password. */
 void server_url_identity(const char *url, char *ret_text, size_t size);
 
-/* Does it name sentinels? */
+/* Does it name sentinels; the nodes of a cluster? */
 bool server_url_is_sentinel(const char *url);
+bool server_url_is_cluster(const char *url);
 /* Which part behind the host is the database; NULL: none. */
 const char *server_url_database(const char *url);
 /* Is there a password for the server in it? */

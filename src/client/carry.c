@@ -426,8 +426,9 @@ static void on_listen(void *ctx, const struct lock_traits *layout, const char *n
 	if (r == 0 && !on)
 		snecki_servers_unlisten(client->servers, channel.data, channel.len);
 	else if (r == 0 && !subject.failed)
-		r = snecki_servers_listen(client->servers, channel.data, channel.len, client->session.sharded,
-		        subject.data, subject.len);
+		r = snecki_servers_listen(client->servers, channel.data, channel.len,
+		        client->session.sharded && !snecki_dialect_of(layout)->plain_channels, subject.data,
+		        subject.len);
 	if (r < 0 || subject.failed)
 		snecki_log(&client->log, LOG_WARN_, "out of memory for a subscription");
 	snecki_buf_done(&channel);

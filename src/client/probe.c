@@ -246,7 +246,8 @@ static int ask_rights(sneck_client *client, sneck_probe_info *ret, sneck_error *
 		else
 			r = run(client, asks, 1, reterr);
 		if (r == 0)
-			ret->rights_known = client->dialect->decode_rights(snecki_asks_reply(asks, 0), ret);
+			ret->rights_known = client->dialect->decode_rights(
+			        &client->session, snecki_asks_reply(asks, 0), ret);
 		snecki_asks_free(asks);
 	}
 	return r;
@@ -318,7 +319,8 @@ static int publish(sneck_client *client, uint64_t number, sneck_error *reterr) {
 static int ask_message(sneck_client *client, sneck_probe_info *ret, sneck_error *reterr) {
 	uint64_t number = snecki_random_u64() | 1;
 
-	if (!client->dialect->channel) /* nothing of ours that could be said to ourselves */
+	/* Nothing of ours that could be said to ourselves: in a cluster channels are those of locks. */
+	if (!client->dialect->channel || client->session.sharded)
 		return 0;
 	if (!wait_for_subscription(client)) {
 		ret->message_us = -2;
@@ -345,7 +347,7 @@ int snecki_probe(sneck_client *client, sneck_probe_info *ret, sneck_error *reter
 
 	if (ret->wanted & SNECK_PROBE_TOPOLOGY)
 		ret->wanted |= SNECK_PROBE_SERVER;
-	client->dialect->needs(ret);
+	client->dialect->needs(&client->session, ret);
 	if (ret->wanted & (SNECK_PROBE_SERVER | SNECK_PROBE_POLICY))
 		r = ask_server(client, ret, reterr);
 	if (r == 0 && (ret->wanted & SNECK_PROBE_TOPOLOGY))

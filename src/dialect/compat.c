@@ -15,6 +15,7 @@
 
 #include "base/err.h"
 #include "dialect/reply.h"
+#include "topology/command_slot.h"
 
 /* ---- Names --------------------------------------------------------------------------------------*/
 
@@ -46,6 +47,40 @@ void snecki_compat_suffixed(struct buf *out, const struct buf *name, const char 
 	if (suffix[0])
 		snecki_buf_add_str(out, ":");
 	snecki_buf_add_str(out, suffix);
+}
+
+/* With a name as `a{b`, `{}x` or `a}b` the server takes the whole of each key for its tag, or a part of the
+ * name that is not the whole of the other keys' tag: what the layout's other programs ask for fails as well.
+ */
+static bool in_one_slot(const struct buf *name) {
+	struct buf before = BUF_INIT, behind = BUF_INIT;
+
+	snecki_compat_prefixed(&before, "x", name);
+	snecki_compat_suffixed(&behind, name, "x");
+	bool failed = before.failed || behind.failed;
+	int slot = snecki_key_slot(name->data, name->len);
+	bool one = !failed && snecki_key_slot(before.data, before.len) == slot &&
+	           snecki_key_slot(behind.data, behind.len) == slot;
+	snecki_buf_done(&before);
+	snecki_buf_done(&behind);
+	return one || failed; /* without memory the request itself will say so */
+}
+
+int snecki_compat_check_name(const struct dialect_session *session, const char *name, size_t name_len,
+        struct sneck_error *reterr) {
+	struct buf full = BUF_INIT;
+
+	if (!session->sharded)
+		return 0;
+	int r = snecki_compat_name(session, name, name_len, &full);
+	if (r < 0)
+		snecki_err(reterr, r, "out of memory");
+	else if (!in_one_slot(&full))
+		r = snecki_err(reterr, SNECK_EINVAL,
+		        "in a cluster the keys of this lock would lie in different slots: its braces are "
+		        "unpaired or empty; use a name without braces, or with a tag as in {orders}:7");
+	snecki_buf_done(&full);
+	return r;
 }
 
 void snecki_compat_owner(

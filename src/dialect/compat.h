@@ -30,6 +30,10 @@ void snecki_compat_prefixed(struct buf *out, const char *prefix, const struct bu
 /* {name}:suffix, or name:suffix. An empty suffix leaves {name} or name alone. */
 void snecki_compat_suffixed(struct buf *out, const struct buf *name, const char *suffix);
 
+/* struct dialect's check_name: in a cluster all keys of a lock must lie in one slot. */
+int snecki_compat_check_name(
+        const struct dialect_session *session, const char *name, size_t name_len, struct sneck_error *reterr);
+
 void snecki_compat_owner(
         const struct dialect_session *session, uint64_t attempt, char ret_owner[COMPAT_OWNER_MAX + 1]);
 

@@ -27,7 +27,8 @@ struct dialect_session {
 	int64_t bury_ms;
 	const char *uuid;   /* the session's other name, for layouts that want one: 36 characters */
 	const char *prefix; /* before every name, in layouts without namespaces; "" by default */
-	bool sharded;       /* a cluster: messages go by channels that lie in the lock's slot */
+	bool sharded;       /* a cluster: messages go by channels that lie in the lock's slot, but for
+	                     * dialects with plain_channels */
 };
 
 /* Who a session is, for people who look at locks. Texts are NUL-terminated and may be empty. */
@@ -40,6 +41,9 @@ struct session_record {
 struct dialect {
 	const char *name;
 	struct lock_traits traits;
+	/* In a cluster too messages go to all nodes, because the layout's other programs know nothing else.
+	 */
+	bool plain_channels;
 	/* Append the RESP bytes of `op` on lock `name` to `out`: EVALSHA, or EVAL with `full_text`.
 	 * 0, SNECK_ENOMEM or SNECK_ENOTSUP. */
 	int (*encode)(const struct dialect_session *session, const struct lock_op *op, const char *name,
@@ -109,12 +113,13 @@ struct dialect {
 	        const struct dialect_session *session, const char *key, size_t key_len, struct buf *out);
 
 	/* Which commands each role needs: fills `needs`. */
-	void (*needs)(struct sneck_probe_info *ret);
+	void (*needs)(const struct dialect_session *session, struct sneck_probe_info *ret);
 	/* Which of them may this user not call? A script with its text, that only reads; `reads_only`: by
 	 * the command for such scripts. */
 	int (*encode_rights)(const struct dialect_session *session, bool reads_only, struct buf *out);
 	/* Fills `missing`. False: the server did not answer this. */
-	bool (*decode_rights)(const struct redisReply *reply, struct sneck_probe_info *ret);
+	bool (*decode_rights)(const struct dialect_session *session, const struct redisReply *reply,
+	        struct sneck_probe_info *ret);
 };
 
 /* The core knows a dialect by what its layout can do. */

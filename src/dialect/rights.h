@@ -9,14 +9,19 @@
 #include <stddef.h>
 
 #include "base/buf.h"
+#include "dialect/dialect.h"
 
 struct redisReply;
 struct sneck_probe_info;
 
 enum { RIGHT_WORDS_MAX = 4 };
+/* In `roles`: with one of these, only where channels lie in slots, only where they do not, only in a cluster.
+ */
+enum { RIGHT_SHARDED = 1u << 28, RIGHT_PLAIN = 1u << 29, RIGHT_CLUSTER = 1u << 30 };
 
-/* In the words `$k` is a lock's key, `$r` another key that belongs to a lock or a session, `$c` a channel.
- * HELLO and AUTH need not be in a table: the server lets everybody call them. */
+/* A command with a bar is a subcommand. In the words `$k` is a lock's key, `$r` another key that belongs to a
+ * lock or a session, `$c` a channel. HELLO and AUTH need not be in a table: the server lets everybody call
+ * them. */
 struct right {
 	const char *command;
 	const char *words[RIGHT_WORDS_MAX]; /* behind the command; NULL ends them */
@@ -26,13 +31,15 @@ struct right {
 struct rights {
 	const struct right *rows;
 	size_t n;
+	bool plain_channels; /* in a cluster too: see struct dialect */
 };
 
 /* struct dialect's needs, encode_rights and decode_rights. */
-void snecki_rights_needs(const struct rights *rights, struct sneck_probe_info *ret);
+void snecki_rights_needs(
+        const struct rights *rights, const struct dialect_session *session, struct sneck_probe_info *ret);
 int snecki_rights_encode(const struct rights *rights, const struct buf *key, const struct buf *other_key,
         const struct buf *channel, bool reads_only, struct buf *out);
-bool snecki_rights_decode(
-        const struct rights *rights, const struct redisReply *reply, struct sneck_probe_info *ret);
+bool snecki_rights_decode(const struct rights *rights, const struct dialect_session *session,
+        const struct redisReply *reply, struct sneck_probe_info *ret);
 
 #endif

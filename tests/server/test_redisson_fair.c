@@ -133,6 +133,18 @@ static void the_buried_stay_dead(void **state) {
 	assert_keys("{t}:sneck_buried:A.1=1 {t}:sneck_buried:B.1=1");
 }
 
+static void in_a_cluster_channels_lie_in_slots(void **state) {
+	(void)state;
+	struct dialect_session session = A;
+	session.sharded = true;
+	long before = layout_calls("spublish");
+	expect(LOCK_GRANTED, acquire(&session, 'W', 1));
+	expect(LOCK_WAITING, acquire(&B, 'W', 1));
+	expect(LOCK_DONE, release(&session, 'W', 1));
+	assert_heard(""); /* by plain channels */
+	assert_int_equal(layout_calls("spublish") - before, 1);
+}
+
 static void a_renewal_is_the_mutexs(void **state) {
 	(void)state;
 	expect(LOCK_GRANTED, acquire(&A, 'W', 1));
@@ -174,6 +186,7 @@ int main(void) {
 		LAYOUT_HEARING_TEST(the_dropped_join_again),
 		LAYOUT_HEARING_TEST(giving_up_leaves_nothing),
 		LAYOUT_HEARING_TEST(the_buried_stay_dead),
+		LAYOUT_HEARING_TEST(in_a_cluster_channels_lie_in_slots),
 		LAYOUT_HEARING_TEST(a_renewal_is_the_mutexs),
 		LAYOUT_HEARING_TEST(other_layouts_are_refused),
 	};

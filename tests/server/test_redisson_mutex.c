@@ -206,6 +206,59 @@ static void names_with_braces_and_colons(void **state) {
 	assert_heard("redisson_lock__channel:{a}b:c} 0\n");
 }
 
+static void in_a_cluster_channels_lie_in_slots(void **state) {
+	(void)state;
+	struct dialect_session session = A;
+	session.sharded = true;
+	long before = layout_calls("spublish");
+	expect(LOCK_GRANTED, acquire(&session, 'W', 1));
+	expect(LOCK_DONE, release(&session, 'W', 1));
+	assert_heard(""); /* by plain channels */
+	assert_int_equal(layout_calls("spublish") - before, 1);
+}
+
+/* By the rules of the server (the tag is what stands in the first pair of braces, unless that is nothing) and
+ * of Redisson (braces are put round a name that has no opening one). */
+static void in_a_cluster_all_keys_have_one_slot(void **state) {
+	static const struct {
+		const char *name;
+		int result;
+	} names[] = {
+		{ "plain", 0 },
+		{ "a:b:c", 0 },
+		{ "{tag}", 0 },
+		{ "{tag}:rest", 0 },
+		{ "before{tag}rest", 0 },
+		{ "{tag}}", 0 },
+		{ "{a}{", 0 },
+		{ "a{b", SNECK_EINVAL },
+		{ "{}x", SNECK_EINVAL },
+		{ "{", SNECK_EINVAL },
+		{ "}{", SNECK_EINVAL },
+		{ "a}b", SNECK_EINVAL },
+		{ "{}{tag}", SNECK_EINVAL },
+	};
+	struct dialect_session session = A;
+	sneck_error error;
+	(void)state;
+
+	for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+		const char *name = names[i].name;
+		session.sharded = true;
+		int r = layout_dialect->check_name(&session, name, strlen(name), &error);
+		if (r != names[i].result)
+			fail_msg("%s: %d", name, r);
+		if (r < 0)
+			assert_non_null(strstr(error.text, "{orders}:7"));
+		session.sharded = false;
+		assert_int_equal(layout_dialect->check_name(&session, name, strlen(name), &error), 0);
+	}
+	session.sharded = true;
+	session.prefix = "{app}:"; /* is part of the name, and has its tag */
+	assert_int_equal(layout_dialect->check_name(&session, "a}b", 3, &error), 0);
+	assert_int_equal(layout_dialect->check_name(&session, "{}x", 3, &error), 0);
+}
+
 static void a_prefix_is_part_of_the_name(void **state) {
 	(void)state;
 	struct dialect_session session = A;
@@ -297,6 +350,8 @@ int main(void) {
 		LAYOUT_HEARING_TEST(what_is_buried_loses_its_hold),
 		LAYOUT_HEARING_TEST(other_layouts_are_refused),
 		LAYOUT_HEARING_TEST(names_with_braces_and_colons),
+		LAYOUT_HEARING_TEST(in_a_cluster_channels_lie_in_slots),
+		LAYOUT_TEST(in_a_cluster_all_keys_have_one_slot),
 		LAYOUT_HEARING_TEST(a_prefix_is_part_of_the_name),
 		LAYOUT_HEARING_TEST(what_the_layout_cannot_do),
 		LAYOUT_HEARING_TEST(only_zero_and_one_say_free),

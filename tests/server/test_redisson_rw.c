@@ -247,6 +247,20 @@ static void a_renewal_is_for_our_own_holds(void **state) {
 }
 
 /* With two holds that read. */
+static void in_a_cluster_channels_lie_in_slots(void **state) {
+	(void)state;
+	struct dialect_session session = A;
+	session.sharded = true;
+	long before = layout_calls("spublish");
+	expect(LOCK_GRANTED, acquire(&session, 'R', 1));
+	expect(LOCK_DONE, release(&session, 'R', 1));
+	expect(LOCK_GRANTED, acquire(&session, 'W', 2));
+	expect(LOCK_GRANTED, downgrade(&session, 3, 2));
+	expect(LOCK_DONE, release(&session, 'R', 3));
+	assert_heard(""); /* by plain channels */
+	assert_int_equal(layout_calls("spublish") - before, 3);
+}
+
 static struct lock_outcome downgrade_two(
         const struct dialect_session *session, uint64_t attempt, uint64_t old) {
 	struct lock_op op = layout_op(OP_DOWNGRADE, 'R', attempt);
@@ -395,6 +409,7 @@ int main(void) {
 		LAYOUT_HEARING_TEST(a_writer_who_reads),
 		LAYOUT_HEARING_TEST(a_renewal_is_for_our_own_holds),
 		LAYOUT_HEARING_TEST(a_downgrade_wakes_readers),
+		LAYOUT_HEARING_TEST(in_a_cluster_channels_lie_in_slots),
 		LAYOUT_HEARING_TEST(a_request_sent_twice_changes_nothing_twice),
 		LAYOUT_HEARING_TEST(the_buried_stay_dead),
 		LAYOUT_HEARING_TEST(other_layouts_are_refused),

@@ -272,11 +272,13 @@ static const struct right rows[] = {
 	{ "ping", { NULL }, H },
 	{ "scan", { "0" }, V | O },
 	{ "info", { NULL }, O },
+	{ "cluster|slots", { NULL }, H | V | O | RIGHT_CLUSTER },
+	{ "asking", { NULL }, H | V | O | RIGHT_CLUSTER },
 };
-static const struct rights rights = { rows, sizeof rows / sizeof rows[0] };
+static const struct rights rights = { rows, sizeof rows / sizeof rows[0], true };
 
-static void needs(struct sneck_probe_info *ret) {
-	snecki_rights_needs(&rights, ret);
+static void needs(const struct dialect_session *session, struct sneck_probe_info *ret) {
+	snecki_rights_needs(&rights, session, ret);
 }
 
 static int encode_rights(const struct dialect_session *session, bool reads_only, struct buf *out) {
@@ -290,8 +292,9 @@ static int encode_rights(const struct dialect_session *session, bool reads_only,
 	return r;
 }
 
-static bool decode_rights(const struct redisReply *reply, struct sneck_probe_info *ret) {
-	return snecki_rights_decode(&rights, reply, ret);
+static bool decode_rights(
+        const struct dialect_session *session, const struct redisReply *reply, struct sneck_probe_info *ret) {
+	return snecki_rights_decode(&rights, session, reply, ret);
 }
 
 const struct dialect snecki_counted = {
@@ -301,8 +304,10 @@ const struct dialect snecki_counted = {
 	        .no_tokens = true,
 	        .poll_first_ms = POLL_FIRST_MS,
 	        .poll_most_ms = POLL_MOST_MS },
+	.plain_channels = true,
 	.encode = encode,
 	.decode = decode,
+	.check_name = snecki_compat_check_name,
 	.lock_channel = lock_channel,
 	.says_free = says_free,
 	.hold_id = hold_id,

@@ -63,9 +63,10 @@ bool snecki_native_key_name(
         const struct dialect_session *session, const char *key, size_t key_len, struct buf *out);
 
 /* native_rights.c */
-void snecki_native_needs(struct sneck_probe_info *ret);
+void snecki_native_needs(const struct dialect_session *session, struct sneck_probe_info *ret);
 int snecki_native_encode_rights(const struct dialect_session *session, bool reads_only, struct buf *out);
-bool snecki_native_decode_rights(const struct redisReply *reply, struct sneck_probe_info *ret);
+bool snecki_native_decode_rights(
+        const struct dialect_session *session, const struct redisReply *reply, struct sneck_probe_info *ret);
 
 void snecki_native_decode(const struct dialect_session *session, const struct lock_op *op,
         const struct redisReply *reply, struct lock_outcome *ret, struct sneck_error *reterr);

@@ -26,19 +26,24 @@ static const struct right rows[] = {
 	{ "zadd", { "$k", "0", "x" }, H | O },
 	{ "zrem", { "$k", "x" }, H | O },
 	{ "pexpireat", { "$k", "1" }, H | O },
-	{ "publish", { "$c", "x" }, H | O },
+	{ "publish", { "$c", "x" }, H | O | RIGHT_PLAIN },
+	{ "spublish", { "$c", "x" }, H | O | RIGHT_SHARDED },
 	{ "hset", { "$r", "x", "x" }, H },
 	{ "pexpire", { "$r", "1" }, H },
 	{ "del", { "$r" }, H },
-	{ "subscribe", { "$c" }, H },
+	{ "subscribe", { "$c" }, H | RIGHT_PLAIN },
+	{ "ssubscribe", { "$c" }, H | RIGHT_SHARDED },
+	{ "sunsubscribe", { "$c" }, H | RIGHT_SHARDED },
 	{ "ping", { NULL }, H },
 	{ "scan", { "0" }, V | O },
 	{ "info", { NULL }, O },
+	{ "cluster|slots", { NULL }, H | V | O | RIGHT_CLUSTER },
+	{ "asking", { NULL }, H | V | O | RIGHT_CLUSTER },
 };
-static const struct rights rights = { rows, sizeof rows / sizeof rows[0] };
+static const struct rights rights = { rows, sizeof rows / sizeof rows[0], false };
 
-void snecki_native_needs(struct sneck_probe_info *ret) {
-	snecki_rights_needs(&rights, ret);
+void snecki_native_needs(const struct dialect_session *session, struct sneck_probe_info *ret) {
+	snecki_rights_needs(&rights, session, ret);
 }
 
 int snecki_native_encode_rights(const struct dialect_session *session, bool reads_only, struct buf *out) {
@@ -49,7 +54,8 @@ int snecki_native_encode_rights(const struct dialect_session *session, bool read
 	snecki_buf_add_str(&record, ":@");
 	snecki_buf_add_str(&record, session->id);
 	if (r == 0)
-		r = snecki_native.channel(session, &channel);
+		r = session->sharded ? snecki_native.lock_channel(session, "x", 1, 0, &channel)
+		                     : snecki_native.channel(session, &channel);
 	if (r == 0)
 		r = snecki_rights_encode(&rights, &key, &record, &channel, reads_only, out);
 	snecki_buf_done(&key);
@@ -58,6 +64,7 @@ int snecki_native_encode_rights(const struct dialect_session *session, bool read
 	return r;
 }
 
-bool snecki_native_decode_rights(const struct redisReply *reply, struct sneck_probe_info *ret) {
-	return snecki_rights_decode(&rights, reply, ret);
+bool snecki_native_decode_rights(
+        const struct dialect_session *session, const struct redisReply *reply, struct sneck_probe_info *ret) {
+	return snecki_rights_decode(&rights, session, reply, ret);
 }

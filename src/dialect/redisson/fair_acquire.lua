@@ -1,7 +1,7 @@
--- KEYS lock, {lock}, channel, queue, timeouts; ARGV owner, mode (W), lease ms, queue (0|1)
+-- KEYS lock, {lock}, channel, queue, timeouts; ARGV PUBLISH|SPUBLISH, owner, mode (W), lease ms, queue (0|1)
 -- REPLY granted|waiting|busy|buried, us, owner, '0', left ms, holder, 'nil' or the time left
 local name, base, queue, timeouts = KEYS[1], KEYS[2], KEYS[4], KEYS[5]
-local owner, lease, waits = ARGV[1], ARGV[3], ARGV[4] == '1'
+local owner, lease, waits = ARGV[2], ARGV[4], ARGV[5] == '1'
 -- @include shared/answer.lua
 -- @include shared/mutex.lua
 -- @include shared/fair.lua

@@ -1,7 +1,7 @@
--- KEYS lock, {lock}, channel, counter of tokens (fenced; else none); ARGV owner, mode (W), lease ms, queue (0|1)
+-- KEYS lock, {lock}, channel, counter of tokens (fenced; else none); ARGV PUBLISH|SPUBLISH, owner, mode (W), lease ms, queue (0|1)
 -- REPLY granted|waiting|busy|buried, us, owner, token, left ms, holder, 'nil' or the time left
 local name, base, counter = KEYS[1], KEYS[2], KEYS[4]
-local owner, lease, queue = ARGV[1], ARGV[3], ARGV[4] == '1'
+local owner, lease, queue = ARGV[2], ARGV[4], ARGV[5] == '1'
 -- @include shared/answer.lua
 -- @include shared/mutex.lua
 local holder, refusal = read_mutex()

@@ -1,8 +1,8 @@
--- KEYS lock, {lock}, channel, …; ARGV owner to remove
+-- KEYS lock, {lock}, channel, …; ARGV PUBLISH|SPUBLISH, owner to remove
 -- REPLY done|gone
 -- The victim learns it from its next renewal, as after Redisson's forceUnlock.
 local name, base, channel = KEYS[1], KEYS[2], KEYS[3]
-local owner = ARGV[1]
+local owner = ARGV[2]
 -- @include shared/answer.lua
 -- @include shared/mutex.lua
 local holder, refusal = read_mutex()
@@ -12,5 +12,5 @@ elseif holder ~= owner then
 	return 'gone'
 end
 call('DEL', name)
-call('PUBLISH', channel, '0')
+call(ARGV[1], channel, '0')
 return 'done'

@@ -1,7 +1,7 @@
--- KEYS lock, {lock}, channel, counter of tokens (fenced; else none); ARGV owner, mode (W), what (release|cancel), bury ms, owners to bury…
+-- KEYS lock, {lock}, channel, counter of tokens (fenced; else none); ARGV PUBLISH|SPUBLISH, owner, mode (W), what (release|cancel), bury ms, owners to bury…
 -- REPLY done|gone, us, owner, token, 1 (cancel: it had been granted) or 0, '', '1' or 'nil'
 local name, base, channel = KEYS[1], KEYS[2], KEYS[3]
-local owner, cancel = ARGV[1], ARGV[3] == 'cancel'
+local owner, cancel = ARGV[2], ARGV[4] == 'cancel'
 -- First a command that works when memory is full; after it all others do. It also refuses a key of another
 -- type before anything is written.
 local removed = redis.call('HDEL', name, owner)
@@ -10,11 +10,11 @@ local removed = redis.call('HDEL', name, owner)
 -- @include shared/bury.lua
 token = read_token(KEYS[4]) or '0'
 local freed = removed
-bury(5, function(who)
+bury(6, function(who)
 	freed = freed + call('HDEL', name, who)
 end)
 if freed > 0 then
-	call('PUBLISH', channel, '0')
+	call(ARGV[1], channel, '0')
 end
 if removed == 1 then
 	return answer('done', cancel and 1 or 0, '', '1')

@@ -111,6 +111,14 @@ static void add_owner(struct compat_call *call, const struct dialect_session *se
 	snecki_compat_arg(call, owner);
 }
 
+/* What to publish with comes first. Redisson's choice by itself (sharded subscription mode AUTO) is the
+ * same: sharded channels in a cluster, plain ones elsewhere. */
+static int begin_publishing(struct compat_call *call, const struct dialect_session *session,
+        const struct object *object, const char *name, size_t name_len) {
+	snecki_compat_arg(call, session->sharded ? "SPUBLISH" : "PUBLISH");
+	return begin(call, session, object, name, name_len);
+}
+
 static void add_head(
         struct compat_call *call, const struct dialect_session *session, const struct lock_op *op) {
 	add_owner(call, session, op->attempt);
@@ -188,7 +196,7 @@ static int send_or_drop(struct compat_call *call, enum redisson_script script, b
 static int encode(const struct object *object, const struct dialect_session *session,
         const struct lock_op *op, const char *name, size_t name_len, bool full_text, struct buf *out) {
 	struct compat_call call = COMPAT_CALL_INIT;
-	int r = begin(&call, session, object, name, name_len);
+	int r = begin_publishing(&call, session, object, name, name_len);
 
 	assert(op->bury_n <= LOCK_BURY_MAX);
 	enum redisson_script script = add_op(&call, object, session, op);
@@ -210,7 +218,7 @@ static int encode_inspect(const struct object *object, const struct dialect_sess
 static int encode_break(const struct object *object, const struct dialect_session *session, const char *name,
         size_t name_len, const char *id, bool full_text, struct buf *out) {
 	struct compat_call call = COMPAT_CALL_INIT;
-	int r = begin(&call, session, object, name, name_len);
+	int r = begin_publishing(&call, session, object, name, name_len);
 
 	snecki_compat_arg(&call, id + 1);
 	int sent = send_or_drop(&call, object->break_, false, full_text, out);
@@ -267,12 +275,13 @@ static bool says_free(const char *payload, size_t len) {
 
 #define OBJECT_MEMBERS(object)                                                                            \
 	.encode = object##_encode, .decode = snecki_compat_decode, .lock_channel = object##_lock_channel, \
-	.says_free = says_free, .hold_id = snecki_compat_hold_id, .check_id = snecki_compat_check_id,     \
-	.check_party_id = snecki_compat_check_id, .encode_inspect = object##_encode_inspect,              \
-	.decode_inspect = snecki_redisson_decode_inspect, .encode_break = object##_encode_break,          \
-	.decode_break = snecki_redisson_decode_break, .encode_scan = snecki_compat_encode_scan,           \
-	.key_name = snecki_compat_key_name, .needs = snecki_redisson_needs,                               \
-	.encode_rights = snecki_redisson_encode_rights, .decode_rights = snecki_redisson_decode_rights
+	.check_name = snecki_compat_check_name, .says_free = says_free, .hold_id = snecki_compat_hold_id, \
+	.check_id = snecki_compat_check_id, .check_party_id = snecki_compat_check_id,                     \
+	.encode_inspect = object##_encode_inspect, .decode_inspect = snecki_redisson_decode_inspect,      \
+	.encode_break = object##_encode_break, .decode_break = snecki_redisson_decode_break,              \
+	.encode_scan = snecki_compat_encode_scan, .key_name = snecki_compat_key_name,                     \
+	.needs = snecki_redisson_needs, .encode_rights = snecki_redisson_encode_rights,                   \
+	.decode_rights = snecki_redisson_decode_rights
 
 /* Messages wake who waits; the questions in between are for those that were lost, and for keys without an
  * end. */

@@ -10,8 +10,9 @@ int snecki_redisson_decode_inspect(
         const struct redisReply *reply, struct sneck_lock_info *ret, struct sneck_error *reterr);
 int snecki_redisson_decode_break(const struct dialect_session *session, const struct redisReply *reply,
         bool *ret_more, struct sneck_error *reterr);
-void snecki_redisson_needs(struct sneck_probe_info *ret);
+void snecki_redisson_needs(const struct dialect_session *session, struct sneck_probe_info *ret);
 int snecki_redisson_encode_rights(const struct dialect_session *session, bool reads_only, struct buf *out);
-bool snecki_redisson_decode_rights(const struct redisReply *reply, struct sneck_probe_info *ret);
+bool snecki_redisson_decode_rights(
+        const struct dialect_session *session, const struct redisReply *reply, struct sneck_probe_info *ret);
 
 #endif

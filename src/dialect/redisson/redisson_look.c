@@ -177,17 +177,22 @@ static const struct right rows[] = {
 	{ "zadd", { "$r", "0", "x" }, H },
 	{ "zincrby", { "$r", "0", "x" }, H | O },
 	{ "zrem", { "$r", "x" }, H | O },
-	{ "publish", { "$c", "x" }, H | O },
-	{ "subscribe", { "$c" }, H },
-	{ "unsubscribe", { "$c" }, H },
+	{ "publish", { "$c", "x" }, H | O | RIGHT_PLAIN },
+	{ "spublish", { "$c", "x" }, H | O | RIGHT_SHARDED },
+	{ "subscribe", { "$c" }, H | RIGHT_PLAIN },
+	{ "ssubscribe", { "$c" }, H | RIGHT_SHARDED },
+	{ "sunsubscribe", { "$c" }, H | RIGHT_SHARDED },
+	{ "unsubscribe", { "$c" }, H | RIGHT_PLAIN },
 	{ "ping", { NULL }, H },
 	{ "scan", { "0" }, V | O },
 	{ "info", { NULL }, O },
+	{ "cluster|slots", { NULL }, H | V | O | RIGHT_CLUSTER },
+	{ "asking", { NULL }, H | V | O | RIGHT_CLUSTER },
 };
-static const struct rights rights = { rows, sizeof rows / sizeof rows[0] };
+static const struct rights rights = { rows, sizeof rows / sizeof rows[0], false };
 
-void snecki_redisson_needs(struct sneck_probe_info *ret) {
-	snecki_rights_needs(&rights, ret);
+void snecki_redisson_needs(const struct dialect_session *session, struct sneck_probe_info *ret) {
+	snecki_rights_needs(&rights, session, ret);
 }
 
 int snecki_redisson_encode_rights(const struct dialect_session *session, bool reads_only, struct buf *out) {
@@ -205,6 +210,7 @@ int snecki_redisson_encode_rights(const struct dialect_session *session, bool re
 	return r;
 }
 
-bool snecki_redisson_decode_rights(const struct redisReply *reply, struct sneck_probe_info *ret) {
-	return snecki_rights_decode(&rights, reply, ret);
+bool snecki_redisson_decode_rights(
+        const struct dialect_session *session, const struct redisReply *reply, struct sneck_probe_info *ret) {
+	return snecki_rights_decode(&rights, session, reply, ret);
 }

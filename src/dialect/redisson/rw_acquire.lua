@@ -1,7 +1,7 @@
--- KEYS lock, {lock}, channel; ARGV owner, mode (R|W), lease ms, queue (0|1)
+-- KEYS lock, {lock}, channel; ARGV PUBLISH|SPUBLISH, owner, mode (R|W), lease ms, queue (0|1)
 -- REPLY granted|waiting|busy|gone|buried, us, owner, '0', left ms, holder, 'nil' or the time left
 local name, base = KEYS[1], KEYS[2]
-local owner, mode, lease, queue = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4] == '1'
+local owner, mode, lease, queue = ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[5] == '1'
 -- @include shared/answer.lua
 -- @include shared/rw.lua
 
@@ -67,7 +67,7 @@ if mode == 'W' then
 	call('HSET', name, 'mode', 'write', owner .. ':write', '1')
 else
 	call('HSET', name, 'mode', 'read', owner, '1')
-	call('SET', timeout_key(owner, 1), '1', 'PX', ARGV[3])
+	call('SET', timeout_key(owner, 1), '1', 'PX', ARGV[4])
 end
 keep_hash(lease)
 return answer('granted', lease, '', 'nil')

@@ -1,8 +1,8 @@
--- KEYS lock, {lock}, channel; ARGV owner to remove
+-- KEYS lock, {lock}, channel; ARGV PUBLISH|SPUBLISH, owner to remove
 -- REPLY done|gone
 -- That owner alone, unlike Redisson's forceUnlock. The victim learns it from its next renewal.
 local name, base, channel = KEYS[1], KEYS[2], KEYS[3]
-local owner = ARGV[1]
+local owner = ARGV[2]
 -- @include shared/answer.lua
 -- @include shared/rw.lua
 -- @include shared/rw_remove.lua

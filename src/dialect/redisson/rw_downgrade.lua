@@ -1,8 +1,8 @@
--- KEYS lock, {lock}, channel; ARGV owner that will read, owner that writes, lease ms, reads
+-- KEYS lock, {lock}, channel; ARGV PUBLISH|SPUBLISH, owner that will read, owner that writes, lease ms, reads
 -- REPLY granted|gone|buried, us, owner, '0', left ms, '', '1' or 'nil'
 -- Redisson publishes nothing here and leaves readers that wait to the lease's end; its waiters understand 1.
 local name, base, channel = KEYS[1], KEYS[2], KEYS[3]
-local owner, old, lease, reads = ARGV[1], ARGV[2], tonumber(ARGV[3]), math.max(1, tonumber(ARGV[4]))
+local owner, old, lease, reads = ARGV[2], ARGV[3], tonumber(ARGV[4]), math.max(1, tonumber(ARGV[5]))
 -- @include shared/answer.lua
 -- @include shared/rw.lua
 -- @include shared/rw_remove.lua
@@ -30,5 +30,5 @@ remove_owner(old)
 call('HSET', name, 'mode', 'read', owner, string.format('%d', reads))
 keep_reads(owner, reads, left)
 keep_hash(left)
-call('PUBLISH', channel, '1')
+call(ARGV[1], channel, '1')
 return answer('granted', left, '', '1')

@@ -1,7 +1,7 @@
--- KEYS lock, {lock}, channel; ARGV owner, mode (R|W), what (release|cancel), bury ms, owners to bury…
+-- KEYS lock, {lock}, channel; ARGV PUBLISH|SPUBLISH, owner, mode (R|W), what (release|cancel), bury ms, owners to bury…
 -- REPLY done|gone, us, owner, '0', 1 (cancel: it had been granted) or 0, '', '1', '0' or 'nil'
 local name, base, channel = KEYS[1], KEYS[2], KEYS[3]
-local owner, cancel = ARGV[1], ARGV[3] == 'cancel'
+local owner, cancel = ARGV[2], ARGV[4] == 'cancel'
 -- @include shared/answer.lua
 -- @include shared/rw.lua
 -- @include shared/rw_remove.lua
@@ -12,12 +12,12 @@ if refusal then
 end
 -- A read hold that died while others kept the hash alive is still in it, but was lost.
 local count = tonumber((call('HGET', name, owner))) or 0
-local reading = ARGV[2] == 'R' and reads_left(owner, count) > 0
+local reading = ARGV[3] == 'R' and reads_left(owner, count) > 0
 -- The first command that writes is one that works when memory is full; after it all others do.
 local reads, writes = remove_owner(owner)
 local alive = writes or reading
 local any, wrote = reads or writes, writes
-bury(5, function(who)
+bury(6, function(who)
 	local some_reads, some_writes = remove_owner(who)
 	any, wrote = any or some_reads or some_writes, wrote or some_writes
 end)

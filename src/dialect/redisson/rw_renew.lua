@@ -1,9 +1,9 @@
--- KEYS lock, {lock}, channel; ARGV owner, mode (R|W), lease ms, reads, writes
+-- KEYS lock, {lock}, channel; ARGV PUBLISH|SPUBLISH, owner, mode (R|W), lease ms, reads, writes
 -- REPLY granted|gone, us, owner, '0', left ms, '', '1' or '0'
 -- Our own holds only. Never creates, never shortens; the counts become what the program has.
 local name, base, channel = KEYS[1], KEYS[2], KEYS[3]
-local owner, mode, lease = ARGV[1], ARGV[2], tonumber(ARGV[3])
-local reads, writes = tonumber(ARGV[4]), tonumber(ARGV[5])
+local owner, mode, lease = ARGV[2], ARGV[3], tonumber(ARGV[4])
+local reads, writes = tonumber(ARGV[5]), tonumber(ARGV[6])
 -- @include shared/answer.lua
 -- @include shared/rw.lua
 -- @include shared/rw_remove.lua
@@ -38,9 +38,9 @@ drop_timeouts(owner, reads + 1, old)
 if reads == 0 and old > 0 then
 	call('HDEL', name, owner)
 elseif reads ~= old then
-	call('HSET', name, owner, ARGV[4])
+	call('HSET', name, owner, ARGV[5])
 end
-if mode == 'W' and writes > 0 and ARGV[5] ~= had_writes then
-	call('HSET', name, owner .. ':write', ARGV[5])
+if mode == 'W' and writes > 0 and ARGV[6] ~= had_writes then
+	call('HSET', name, owner .. ':write', ARGV[6])
 end
 return answer('granted', left, '', '1')

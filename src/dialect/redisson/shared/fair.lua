@@ -1,5 +1,6 @@
 -- The queue of RFairLock: a list of owners, and a sorted set with the time in milliseconds until which each is
--- waited for once it is the first. Expects shared/answer.lua, `queue` and `timeouts`.
+-- waited for once it is the first. Expects shared/answer.lua, `queue`, `timeouts`, and what to
+-- publish with in ARGV[1].
 --
 -- Redisson gives everybody the time of the one before and five minutes, by its own clock, and takes that off
 -- all others when somebody is served or gives up. Ours are by the server's clock and set anew with every
@@ -41,6 +42,6 @@ end
 local function call_first(channel)
 	local head = drop_stale()
 	if head and call('EXISTS', name) == 0 then
-		call('PUBLISH', channel .. ':' .. head, '0')
+		call(ARGV[1], channel .. ':' .. head, '0')
 	end
 end

@@ -1,4 +1,4 @@
--- Remove an owner from the hash with all its holds. Expects shared/rw.lua.
+-- Remove an owner from the hash with all its holds. Expects shared/rw.lua, and what to publish with in ARGV[1].
 
 local function drop_timeouts(who, from, count)
 	for number = from, math.min(count, from + HOLDS - 1) do -- what is beyond ends by itself
@@ -43,11 +43,11 @@ local function settle(mode, channel, wrote)
 		end
 	elseif not free and wrote then -- readers stay behind the writer
 		call('HSET', name, 'mode', 'read')
-		call('PUBLISH', channel, '1')
+		call(ARGV[1], channel, '1')
 	end
 	if free then
 		call('DEL', name)
-		call('PUBLISH', channel, mode == 'write' and '1' or '0')
+		call(ARGV[1], channel, mode == 'write' and '1' or '0')
 	end
 	return free
 end
