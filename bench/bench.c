@@ -17,6 +17,7 @@
 #include "raw.h"
 #include "sessions.h"
 #include "stats.h"
+#include "tls.h"
 
 static struct test_server server;
 static bool markdown; /* --markdown: tables as the documents have them */
@@ -307,6 +308,7 @@ static const struct {
 	{ "memory", bench_memory },
 	{ "run", bench_run },
 	{ "dialects", bench_dialects_part },
+	{ "tls", bench_tls },
 };
 
 static int usage(void) {

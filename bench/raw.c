@@ -50,7 +50,8 @@ void raw_become(struct raw *raw, unsigned number) {
 }
 
 void raw_close(struct raw *raw) {
-	redisFree(raw->redis);
+	if (raw->redis)
+		redisFree(raw->redis);
 }
 
 static struct dialect_session session_of(const struct raw *raw) {
@@ -84,10 +85,12 @@ static void run(struct raw *raw, const struct lock_op *op, const char *name, enu
 	for (int full_text = 0; full_text < 2; full_text++) {
 		struct buf bytes = BUF_INIT;
 		encode(raw, op, name, full_text, &bytes);
-		redisAppendFormattedCommand(raw->redis, bytes.data, bytes.len);
-		snecki_buf_done(&bytes);
-		if (redisGetReply(raw->redis, (void **)&reply) != REDIS_OK)
+		if (raw->exchange)
+			reply = raw->exchange(raw->ctx, bytes.data, bytes.len);
+		else if (redisAppendFormattedCommand(raw->redis, bytes.data, bytes.len) != REDIS_OK ||
+		         redisGetReply(raw->redis, (void **)&reply) != REDIS_OK)
 			abort();
+		snecki_buf_done(&bytes);
 		if (reply->type != REDIS_REPLY_ERROR || strncmp(reply->str, "NOSCRIPT", 8) != 0)
 			break;
 		freeReplyObject(reply);

@@ -13,7 +13,10 @@ struct buf;
 struct dialect;
 
 struct raw {
-	redisContext *redis;
+	redisContext *redis; /* NULL: … */
+	/* … send these bytes and wait for the answer, on whatever connection `ctx` is. */
+	redisReply *(*exchange)(void *ctx, const char *data, size_t len);
+	void *ctx;
 	const struct dialect *dialect;
 	char session[41], uuid[37]; /* its two names: a layout uses one or the other */
 	uint64_t counter;
@@ -22,7 +25,8 @@ struct raw {
 
 /* `dialect` NULL: native. `number` tells sessions apart. */
 void raw_open(struct raw *raw, const char *socket_path, const char *dialect, unsigned number);
-/* The same on a connection that is there already; raw_close() ends it. */
+/* The same on a connection that is there already; raw_close() ends it. `redis` NULL: the caller sets
+ * `exchange`. */
 void raw_start(struct raw *raw, redisContext *redis, const char *dialect, unsigned number);
 /* A connection to redis://HOST:PORT. Ends the program when there is none. */
 redisContext *raw_connect(const char *url);

@@ -379,6 +379,21 @@ static int judge_greeting(struct link *link, const struct redisReply *reply, str
 	return snecki_hello_check(where, link->config.peer, link->reply_index++, reply, reterr);
 }
 
+/* A server that hangs up without a word when it is greeted in plain text may have expected another language.
+ */
+static int hung_up(const struct link *link, int code, struct sneck_error *reterr) {
+	char where[WHERE_MAX];
+
+	if (link->tls || link->config.url->kind == URL_UNIX || link->reply_index > 0 || code != SNECK_ECONN)
+		return code;
+	snecki_link_display(link, where, sizeof(where));
+	return snecki_err(reterr, SNECK_ECONN,
+	        "%s ended the connection instead of answering; did it stop, or does it speak TLS on this "
+	        "port? "
+	        "Then write rediss://",
+	        where);
+}
+
 static int step_greeting(struct link *link, int64_t now_ns, struct sneck_error *reterr) {
 	/* A server that refuses says why and closes, perhaps before it was greeted: its words count, not
 	 * the end of the connection. */
@@ -406,7 +421,7 @@ static int step_greeting(struct link *link, int64_t now_ns, struct sneck_error *
 		return 1;
 	}
 	if (broken < 0)
-		return broken;
+		return hung_up(link, broken, reterr);
 	return now_ns >= link->deadline_ns ? fail_timeout(link, "its greeting", reterr) : 0;
 }
 
@@ -452,24 +467,26 @@ ssize_t snecki_link_send(struct link *link, const char *data, size_t len) {
 	}
 }
 
-/* Until there is nothing left: what OpenSSL has taken from the socket nobody could poll for. */
+/* Until there is nothing left: what was taken from the socket nobody could poll for. */
 static int receive_tls(struct link *link, struct sneck_error *reterr) {
-	char where[WHERE_MAX];
+	bool more = true;
 	int got = 0;
 
-	snecki_link_display(link, where, sizeof(where));
-	for (;;) {
-		ssize_t n = snecki_tls_receive(link->tls, link->chunk, CHUNK, where, reterr);
-		if (n == 0)
+	while (more) {
+		ssize_t n = snecki_tls_receive(link->tls, link->chunk, CHUNK, &more);
+		if (n == 0 || (n < 0 && got)) /* what came before the end goes first */
 			return got;
-		if (n < 0)
-			return got ? got
-			           : (reterr ? reterr->code : SNECK_ECONN); /* what came before goes first */
+		if (n < 0) {
+			char where[WHERE_MAX];
+			snecki_link_display(link, where, sizeof(where));
+			return snecki_tls_why(link->tls, where, reterr);
+		}
 		int r = snecki_reader_feed(link->reader, link->chunk, (size_t)n, reterr);
 		if (r < 0)
 			return r;
 		got = 1;
 	}
+	return got;
 }
 
 int snecki_link_receive(struct link *link, struct sneck_error *reterr) {

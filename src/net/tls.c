@@ -6,17 +6,22 @@
  * because each has its own remedy.
  *
  * The stream reads and writes the socket itself (a BIO of our own): OpenSSL's would use write(), which raises
- * SIGPIPE when the server has gone, and a library must not do that to a program. */
+ * SIGPIPE when the server has gone, and a library must not do that to a program. It also takes from the
+ * socket what is there, where OpenSSL would ask twice for each record. Nobody can poll for what it has taken:
+ * whoever receives goes on until nothing is left here. */
 #include "net/tls.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <openssl/err.h>
 #include <openssl/ssl.h>
@@ -29,12 +34,15 @@ struct tls_context {
 	SSL_CTX *ctx;
 	BIO_METHOD *socket;
 	bool verify;
+	bool passphrase_wanted; /* a key file was locked */
 };
 
 struct tls {
 	pthread_mutex_t mutex;
 	SSL *ssl;
 	int fd;
+	int error, sys_errno; /* of what failed last, for snecki_tls_why */
+	bool drained;         /* the last look at the socket took all that there was */
 };
 
 /* ---- The socket ---------------------------------------------------------------------------------*/
@@ -53,8 +61,11 @@ static int bio_write(BIO *bio, const char *data, int len) {
 }
 
 static int bio_read(BIO *bio, char *data, int len) {
-	const struct tls *tls = BIO_get_data(bio);
-	return bio_result(bio, recv(tls->fd, data, (size_t)len, MSG_DONTWAIT), BIO_FLAGS_READ);
+	struct tls *tls = BIO_get_data(bio);
+	ssize_t n = recv(tls->fd, data, (size_t)len, MSG_DONTWAIT);
+
+	tls->drained = n < len;
+	return bio_result(bio, n, BIO_FLAGS_READ);
 }
 
 static long bio_ctrl(BIO *bio, int command, long number, void *data) {
@@ -92,7 +103,19 @@ static const char *last_reason(void) {
 	return reason ? reason : "no reason was given";
 }
 
+/* OpenSSL's own words for a file that cannot be opened are "system lib". */
 static int bad_file(const char *what, const char *path, struct sneck_error *reterr) {
+	struct stat info;
+	int fd = open(path, O_RDONLY | O_CLOEXEC), sys_errno = fd < 0 ? errno : 0;
+
+	if (fd >= 0 && fstat(fd, &info) == 0 && S_ISDIR(info.st_mode))
+		sys_errno = EISDIR;
+	if (fd >= 0)
+		close(fd);
+	if (sys_errno) {
+		ERR_clear_error();
+		return snecki_err_sys(reterr, SNECK_EINVAL, sys_errno, "TLS: cannot read %s %s", what, path);
+	}
 	return snecki_err(reterr, SNECK_EINVAL, "TLS: cannot use %s %s: %s", what, path, last_reason());
 }
 
@@ -114,30 +137,43 @@ static int load_identity(struct tls_context *context, const struct url *url, str
 		        reterr, SNECK_EINVAL, "TLS: a client certificate needs both files, cert= and key=");
 	if (SSL_CTX_use_certificate_chain_file(context->ctx, url->cert) != 1)
 		return bad_file("the client certificate", url->cert, reterr);
-	if (SSL_CTX_use_PrivateKey_file(context->ctx, url->key, SSL_FILETYPE_PEM) != 1)
-		return bad_file("the client's key", url->key, reterr);
-	if (SSL_CTX_check_private_key(context->ctx) != 1)
+	bool used = SSL_CTX_use_PrivateKey_file(context->ctx, url->key, SSL_FILETYPE_PEM) == 1;
+	if (used && SSL_CTX_check_private_key(context->ctx) == 1)
+		return 0;
+	if (used || ERR_GET_REASON(ERR_peek_last_error()) == X509_R_KEY_VALUES_MISMATCH) {
+		ERR_clear_error();
 		return snecki_err(reterr, SNECK_EINVAL,
 		        "TLS: the key %s does not belong to the certificate %s", url->key, url->cert);
-	return 0;
+	}
+	if (context->passphrase_wanted) {
+		ERR_clear_error();
+		return snecki_err(reterr, SNECK_EINVAL,
+		        "TLS: the client's key %s is locked by a passphrase; use one without, which nobody "
+		        "else can read",
+		        url->key);
+	}
+	return bad_file("the client's key", url->key, reterr);
 }
 
 /* A key that is protected by a passphrase cannot be used: never ask at the terminal. */
 static int no_passphrase(char *buffer, int size, int writing, void *ctx) {
+	struct tls_context *context = ctx;
+
 	(void)buffer;
 	(void)size;
 	(void)writing;
-	(void)ctx;
+	context->passphrase_wanted = true;
 	return -1;
 }
 
-static void set_rules(const struct tls_context *context) {
+static void set_rules(struct tls_context *context) {
 	SSL_CTX_set_min_proto_version(context->ctx, TLS1_2_VERSION);
 	SSL_CTX_set_options(context->ctx, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
-	SSL_CTX_set_mode(context->ctx, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
-	                                       SSL_MODE_RELEASE_BUFFERS);
+	SSL_CTX_set_mode(context->ctx, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+	SSL_CTX_set_read_ahead(context->ctx, 1);
 	SSL_CTX_set_verify(context->ctx, context->verify ? SSL_VERIFY_PEER : SSL_VERIFY_NONE, NULL);
 	SSL_CTX_set_default_passwd_cb(context->ctx, no_passphrase);
+	SSL_CTX_set_default_passwd_cb_userdata(context->ctx, context);
 }
 
 int snecki_tls_context_new(const struct url *url, struct tls_context **ret, struct sneck_error *reterr) {
@@ -303,9 +339,16 @@ static int broken(
 
 /* ---- Input and output ---------------------------------------------------------------------------*/
 
-int snecki_tls_handshake(struct tls *tls, short *ret_events, const char *where, struct sneck_error *reterr) {
-	ERR_clear_error();
+/* SSL_get_error goes by what is in the thread's queue, whoever has left it there. Nearly always nobody has,
+ * and emptying an empty one costs as much as a tenth of a record. */
+static void forget_errors(void) {
+	if (ERR_peek_error())
+		ERR_clear_error();
 	errno = 0;
+}
+
+int snecki_tls_handshake(struct tls *tls, short *ret_events, const char *where, struct sneck_error *reterr) {
+	forget_errors();
 	int done = SSL_do_handshake(tls->ssl);
 	int sys_errno = errno;
 	if (done == 1)
@@ -330,8 +373,7 @@ ssize_t snecki_tls_send(struct tls *tls, const char *data, size_t len) {
 	size_t n = 0;
 
 	pthread_mutex_lock(&tls->mutex);
-	ERR_clear_error();
-	errno = 0;
+	forget_errors();
 	int ok = SSL_write_ex(tls->ssl, data, len, &n);
 	int error = ok ? SSL_ERROR_NONE : SSL_get_error(tls->ssl, 0);
 	pthread_mutex_unlock(&tls->mutex);
@@ -345,22 +387,22 @@ ssize_t snecki_tls_send(struct tls *tls, const char *data, size_t len) {
 	return -1;
 }
 
-ssize_t snecki_tls_receive(
-        struct tls *tls, char *data, size_t len, const char *where, struct sneck_error *reterr) {
+ssize_t snecki_tls_receive(struct tls *tls, char *data, size_t len, bool *ret_more) {
 	size_t n = 0;
-	int sys_errno = 0, error = SSL_ERROR_NONE;
 
 	pthread_mutex_lock(&tls->mutex);
-	ERR_clear_error();
-	errno = 0;
+	forget_errors();
+	bool failed = false;
 	if (!SSL_read_ex(tls->ssl, data, len, &n)) {
-		sys_errno = errno;
-		error = SSL_get_error(tls->ssl, 0);
-		if (error != SSL_ERROR_WANT_READ && error != SSL_ERROR_WANT_WRITE)
-			n = (size_t)-1;
+		tls->sys_errno = errno;
+		tls->error = SSL_get_error(tls->ssl, 0);
+		failed = tls->error != SSL_ERROR_WANT_READ && tls->error != SSL_ERROR_WANT_WRITE;
 	}
-	if (n == (size_t)-1)
-		broken(tls, error, sys_errno, where, reterr);
+	*ret_more = n > 0 && (!tls->drained || SSL_has_pending(tls->ssl));
 	pthread_mutex_unlock(&tls->mutex);
-	return (ssize_t)n;
+	return failed ? -1 : (ssize_t)n;
+}
+
+int snecki_tls_why(const struct tls *tls, const char *where, struct sneck_error *reterr) {
+	return broken(tls, tls->error, tls->sys_errno, where, reterr);
 }

@@ -7,6 +7,7 @@
 #ifndef SNECK_NET_TLS_H
 #define SNECK_NET_TLS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
@@ -28,9 +29,10 @@ void snecki_tls_free(struct tls *tls);
 int snecki_tls_handshake(struct tls *tls, short *ret_events, const char *where, struct sneck_error *reterr);
 
 /* As send() and recv() without waiting: how many bytes; 0: none now (receive: also never the end); -1: the
- * stream is broken. After -1 of receive, `reterr` is filled. */
+ * stream is broken. `*ret_more`: there is more at hand, which poll would not tell. */
 ssize_t snecki_tls_send(struct tls *tls, const char *data, size_t len);
-ssize_t snecki_tls_receive(
-        struct tls *tls, char *data, size_t len, const char *where, struct sneck_error *reterr);
+ssize_t snecki_tls_receive(struct tls *tls, char *data, size_t len, bool *ret_more);
+/* Why it returned -1, by the same thread. Returns the code. */
+int snecki_tls_why(const struct tls *tls, const char *where, struct sneck_error *reterr);
 
 #endif

@@ -6,7 +6,8 @@
 #   server           by ca, for localhost and 127.0.0.1; elsewhere: for another name
 #   expired          by ca, over since yesterday
 #   self             by itself
-#   client           by ca
+#   client           by ca; locked.key is its key behind a passphrase
+#   rsa.key          of no certificate, and of another kind
 set -eu
 
 cd "$1"
@@ -37,5 +38,7 @@ by_ca server DNS:localhost,IP:127.0.0.1 2
 by_ca elsewhere DNS:elsewhere.example 2
 by_ca expired DNS:localhost,IP:127.0.0.1 -1
 by_ca client DNS:client 2
+openssl pkey -in client.key -aes256 -passout pass:passphrase -out locked.key
+openssl genpkey -algorithm RSA -pkeyopt rsa_keygen_bits:2048 -out rsa.key 2>/dev/null
 key self
 openssl req -x509 -new -key self.key -subj /CN=self -days 2 -addext subjectAltName=DNS:localhost,IP:127.0.0.1 -out self.crt

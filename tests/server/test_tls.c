@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* TLS to a real server: whom it trusts, what it refuses and with which words, and that one connection
  * serves many threads. The certificates are made for the run (tests/lib/make-certs.sh). */
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -11,7 +12,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -134,6 +138,100 @@ static void each_wrong_one_has_its_own_words(void **state) {
 	test_server_stop(&server);
 }
 
+/* And the other way round. */
+static void a_tls_server_behind_a_plain_url(void **state) {
+	struct test_server server;
+	char url[64];
+	int port = start_tls(&server, "server", "no");
+	(void)state;
+
+	snprintf(url, sizeof url, "redis://localhost:%d", port);
+	assert_refused(url, SNECK_ECONN, "Then write rediss://");
+	test_server_stop(&server);
+}
+
+/* ---- Versions and names, against openssl s_server -----------------------------------------------*/
+
+static bool accepts(int port) {
+	struct sockaddr_in addr = { .sin_family = AF_INET,
+		.sin_port = htons((uint16_t)port),
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	bool yes = connect(fd, (struct sockaddr *)&addr, sizeof addr) == 0;
+
+	close(fd);
+	return yes;
+}
+
+/* openssl s_server in the directory of the certificates; it speaks TLS, and nothing that we would understand.
+ * Returns its pid. `args` ends with NULL. */
+static pid_t start_s_server(int port, const char *const *args) {
+	char number[16];
+	const char *argv[16] = { "openssl", "s_server", "-quiet", "-accept", number };
+	size_t n = 5;
+	pid_t parent = getpid();
+
+	snprintf(number, sizeof number, "%d", port);
+	while (*args && n < 15)
+		argv[n++] = *args++;
+	pid_t pid = fork();
+	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		int null = open("/dev/null", O_RDWR);
+		if (getppid() == parent && chdir(dir) == 0 && dup2(null, 0) >= 0 && dup2(null, 1) >= 0 &&
+		        dup2(null, 2) >= 0)
+			execvp(argv[0], (char *const *)(void *)argv);
+		_exit(127);
+	}
+	assert_true(pid > 0);
+	assert_true(WAIT_UNTIL(accepts(port), 10000));
+	return pid;
+}
+
+static void stop_s_server(pid_t pid) {
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+}
+
+static void tls_1_2_is_the_least(void **state) {
+	struct test_server server;
+	static const char *const args[] = { "-cert", "server.crt", "-key", "server.key", "-tls1_1", "-cipher",
+		"ALL:@SECLEVEL=0", NULL };
+	int port = free_port();
+	char crt[128], key[128], ca[128], number[16];
+	(void)state;
+
+	pid_t pid = start_s_server(port, args);
+	assert_refused(tls_url(port, "ca", ""), SNECK_ECONN, "speaks no version from 1.2 on");
+	stop_s_server(pid);
+	snprintf(crt, sizeof crt, "%s/server.crt", dir);
+	snprintf(key, sizeof key, "%s/server.key", dir);
+	snprintf(ca, sizeof ca, "%s/ca.crt", dir);
+	snprintf(number, sizeof number, "%d", port);
+	const char *const redis[] = { "--tls-port", number, "--tls-cert-file", crt, "--tls-key-file", key,
+		"--tls-ca-cert-file", ca, "--tls-auth-clients", "no", "--tls-protocols", "TLSv1.2", NULL };
+	assert_int_equal(test_server_start(&server, redis), 0);
+	use(tls_url(port, "ca", ""));
+	test_server_stop(&server);
+}
+
+/* One address, two certificates: the right one is shown to whoever says which name it means. */
+static void the_name_is_said_to_the_server(void **state) {
+	static const char *const args[] = { "-cert", "self.crt", "-key", "self.key", "-servername",
+		"localhost", "-cert2", "server.crt", "-key2", "server.key", NULL };
+	int port = free_port();
+	char url[256];
+	(void)state;
+
+	pid_t pid = start_s_server(port, args);
+	/* It is let in, and then has no answer to the greeting. */
+	assert_null(strstr(refusal(tls_url(port, "ca", ""), SNECK_ECONN), "certificate"));
+	/* An address is no name that could be said. */
+	snprintf(url, sizeof url, "rediss://127.0.0.1:%d?ca=%s/ca.crt", port, dir);
+	assert_refused(url, SNECK_ECONN, "signed by itself alone");
+	stop_s_server(pid);
+}
+
 /* Nobody listens to the handshake: it ends in time. */
 static void a_silent_server_does_not_hold_us_up(void **state) {
 	struct sockaddr_in addr = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
@@ -195,14 +293,55 @@ static void files_are_looked_at_when_it_is_opened(void **state) {
 	char more[256];
 	(void)state;
 
-	assert_refused(tls_url(1, "nothing", ""), SNECK_EINVAL, "nothing.crt");
+	assert_refused(tls_url(1, "nothing", ""), SNECK_EINVAL, "nothing.crt: No such file or directory");
+	snprintf(more, sizeof more, "rediss://localhost?ca=%s", dir);
+	assert_refused(more, SNECK_EINVAL, "Is a directory");
+	snprintf(more, sizeof more, "rediss://localhost?ca=%s/client.key", dir);
+	assert_refused(more, SNECK_EINVAL, "cannot use the CA file");
 	snprintf(more, sizeof more, "&cert=%s/client.crt", dir);
 	assert_refused(tls_url(1, "ca", more), SNECK_EINVAL, "both files");
-	snprintf(more, sizeof more, "&cert=%s/client.crt&key=%s/server.key", dir, dir);
-	assert_refused(tls_url(1, "ca", more), SNECK_EINVAL, "");
 	snprintf(more, sizeof more, "&cert=%s/client.key&key=%s/client.key", dir, dir);
-	assert_refused(tls_url(1, "ca", more), SNECK_EINVAL, "client.key");
+	assert_refused(tls_url(1, "ca", more), SNECK_EINVAL, "cannot use the client certificate");
 	assert_refused("redis://localhost?ca=/x", SNECK_EINVAL, "with rediss://");
+}
+
+static void a_key_that_cannot_be_used_is_explained(void **state) {
+	static const struct {
+		const char *key, *words;
+	} cases[] = {
+		{ "none.key", "none.key: No such file or directory" },
+		{ "client.crt", "cannot use the client's key" },
+		{ "server.key", "does not belong to the certificate" },
+		{ "rsa.key", "does not belong to the certificate" },
+		{ "locked.key", "is locked by a passphrase" },
+		{ "", "Is a directory" },
+	};
+	char more[256];
+	(void)state;
+
+	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+		snprintf(more, sizeof more, "&cert=%s/client.crt&key=%s/%s", dir, dir, cases[i].key);
+		assert_refused(tls_url(1, "ca", more), SNECK_EINVAL, cases[i].words);
+	}
+}
+
+/* The effective user alone counts for files; the certificates are root's when root runs the tests. */
+static void a_key_that_may_not_be_read_is_explained(void **state) {
+	char more[256], key[128];
+	(void)state;
+
+	snprintf(key, sizeof key, "%s/client.key", dir);
+	snprintf(more, sizeof more, "&cert=%s/client.crt&key=%s", dir, key);
+	assert_int_equal(chmod(dir, 0755), 0);
+	assert_int_equal(chmod(key, 0), 0);
+	bool root = geteuid() == 0;
+	if (root)
+		assert_int_equal(seteuid(65534), 0);
+	const char *text = refusal(tls_url(1, "ca", more), SNECK_EINVAL);
+	if (root)
+		assert_int_equal(seteuid(0), 0);
+	assert_int_equal(chmod(key, 0600), 0);
+	assert_non_null(strstr(text, "client.key: Permission denied"));
 }
 
 /* ---- Under load ---------------------------------------------------------------------------------*/
@@ -304,6 +443,11 @@ int main(void) {
 		cmocka_unit_test(not_looking_must_be_spelled_out_and_is_announced),
 		cmocka_unit_test(a_client_certificate_is_shown),
 		cmocka_unit_test(files_are_looked_at_when_it_is_opened),
+		cmocka_unit_test(a_key_that_cannot_be_used_is_explained),
+		cmocka_unit_test(a_key_that_may_not_be_read_is_explained),
+		cmocka_unit_test(a_tls_server_behind_a_plain_url),
+		cmocka_unit_test(tls_1_2_is_the_least),
+		cmocka_unit_test(the_name_is_said_to_the_server),
 		cmocka_unit_test(one_connection_serves_many_threads),
 		cmocka_unit_test(long_names_fit),
 		cmocka_unit_test(it_connects_again),
