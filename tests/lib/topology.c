@@ -168,13 +168,14 @@ static int read_rule(FILE *output, char *rights, size_t size) {
 	return 0;
 }
 
-/* What the command prints for this role; for sentinels a second rule is theirs. */
+/* What the command prints for this role[@dialect]; for sentinels a second rule is theirs. */
 static int ask_rule(const char *role, const char *name_space) {
 	char command[2048];
+	const char *at = strchr(role, '@'), *dialect = at ? at + 1 : test_dialect();
 
-	snprintf(command, sizeof(command), "'%s' acl -q --server '%s' --role '%s' --namespace '%s'%s%s",
-	        SNECK_BINARY, topology.admin_url, role, name_space, test_dialect() ? " --dialect " : "",
-	        test_dialect() ? test_dialect() : "");
+	snprintf(command, sizeof(command),
+	        "'%s' acl -q --server '%s' --role '%.*s' --namespace '%s' --dialect '%s'", SNECK_BINARY,
+	        topology.admin_url, (int)strcspn(role, "@"), role, name_space, dialect ? dialect : "native");
 	FILE *output = popen(command, "re");
 	if (!output)
 		return -1;
@@ -203,7 +204,7 @@ static void load_users(void) {
 /* More rights for the user, and the servers know. */
 static int allow(const char *name_space) {
 	const char *given = getenv("SNECK_TEST_ROLES");
-	char roles[64];
+	char roles[512];
 
 	snprintf(roles, sizeof(roles), "%s", given && given[0] ? given : "holder");
 	for (char *role = strtok(roles, " "); role; role = strtok(NULL, " "))

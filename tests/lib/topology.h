@@ -4,7 +4,9 @@
  *   SNECK_TEST_TOPOLOGY   single, tls, sentinel, sentinel-tls, cluster or cluster-tls: on it, as a user who
  *                         has the rights that `sneck acl` prints, and no other. Not set: one server on a Unix
  *                         socket, as its default user.
- *   SNECK_TEST_ROLES      whose rights: "holder" (the default) or "holder operator", as --role has them.
+ *   SNECK_TEST_ROLES      whose rights: "holder" (the default) or "holder operator", as --role has them;
+ *                         "holder@counted": in that dialect, for programs that choose it themselves. Else it
+ * is SNECK_TEST_DIALECT's (layouts.h).
  *
  * The servers are the program's for all its tests. What tests see of them is one `struct test_server`, the
  * face of all: its URL is for clients, and commands for it go where they belong (server.h). No server fails

@@ -199,5 +199,5 @@ int main(void) {
 		TEST(a_fixed_reader_ends_beside_others),
 		TEST(the_prefix_goes_before_the_name),
 	};
-	return cmocka_run_group_tests(tests, test_server_up, test_server_down);
+	return TEST_RUN(tests);
 }

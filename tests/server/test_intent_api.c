@@ -37,10 +37,7 @@ static bool mode_is(const char *mode) {
 }
 
 static long long timeout_keys(void) {
-	redisReply *reply = test_redis(server, "KEYS {door}:*:rwlock_timeout:*");
-	long long n = (long long)reply->elements;
-	freeReplyObject(reply);
-	return n;
+	return test_count_keys(server, "{door}:*:rwlock_timeout:*");
 }
 
 static bool is_marked(void) {
@@ -210,5 +207,5 @@ int main(int argc, char **argv) {
 		TEST(a_reader_cannot_come_to_write),
 		TEST(a_dead_reader_dies_although_others_live),
 	};
-	return cmocka_run_group_tests(tests, test_server_up, test_server_down);
+	return TEST_RUN(tests);
 }

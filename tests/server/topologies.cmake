@@ -11,8 +11,18 @@ set(holder_suite test_mutex test_rw test_upgrade test_queue test_leases test_own
   test_documents test_manners test_scenarios test_scenarios_queue test_scenarios_readers)
 # Whoever looks and breaks needs more rights.
 set(operator_suite test_break test_grace test_detached test_inspect test_list test_record)
-# The native dialect everywhere, in a minute: what each program is about, and no waiting for time to pass.
+# In CI, the native dialect everywhere: what each program is about, and little waiting for time to pass; and each other dialect
+# on one topology.
 set(ci_suite test_mutex test_rw test_upgrade test_queue test_async test_break test_detached test_inspect test_list)
+set(ci_dialects test_layouts@tls/counted test_layouts@sentinel/intent test_layouts@sentinel-tls/redisson:rwlock
+  test_layouts@sentinel/redisson:lock test_layouts@tls/redisson:fair test_layouts@sentinel-tls/redisson:fenced)
+
+# What is true of all other layouts, on each; and what is true of one, in programs that choose it themselves.
+set(dialects counted intent redisson:rwlock redisson:lock redisson:fair redisson:fenced)
+set(redisson_roles "")
+foreach(object rwlock lock fair fenced)
+  string(APPEND redisson_roles " holder@redisson:${object} operator@redisson:${object}")
+endforeach()
 
 # sneck_on_topology(program topology roles [dialect])
 function(sneck_on_topology program topology roles)
@@ -22,7 +32,8 @@ function(sneck_on_topology program topology roles)
   if(ARGN)
     string(APPEND name /${ARGV3})
     list(APPEND environment "SNECK_TEST_DIALECT=${ARGV3}")
-  elseif(program IN_LIST ci_suite)
+  endif()
+  if(program IN_LIST ci_suite OR name IN_LIST ci_dialects)
     list(APPEND labels topology-ci)
   endif()
   add_test(NAME ${name} COMMAND ${program})
@@ -36,4 +47,10 @@ foreach(topology ${topologies})
   foreach(program ${operator_suite})
     sneck_on_topology(${program} ${topology} "holder operator")
   endforeach()
+  foreach(dialect ${dialects})
+    sneck_on_topology(test_layouts ${topology} "holder operator" ${dialect})
+  endforeach()
+  sneck_on_topology(test_counted_api ${topology} "holder@counted operator@counted")
+  sneck_on_topology(test_intent_api ${topology} "holder@intent operator@intent")
+  sneck_on_topology(test_redisson_api ${topology} "${redisson_roles}")
 endforeach()
