@@ -21,14 +21,14 @@ def figures(values):
 def warm(run, part, opened, word, **values):
     for peer, driver in list(opened.items()):
         with run.attempt(part, peer, opened):
-            driver.ask(word, ms=peer.warm_ms, **values)
+            driver.ask(word, ms=peer.warm_ms, name=peer.key(part), **values)
 
 
 def pair(run):
     """(a) Acquire + release, one caller, nobody else."""
     values = {}
     with run.drivers("pair", "pair") as opened:
-        warm(run, "pair", opened, "pair", n=1000000, name="pair")
+        warm(run, "pair", opened, "pair", n=1000000)
         for number in run.schedule.rounds("pair"):
             run.schedule.say("pair: round %d" % (number + 1))
             for peer, driver in list(opened.items()):
@@ -39,7 +39,7 @@ def pair(run):
                 continue
             with run.attempt("pair", peer, opened):
                 counter = CommandCounter(run.redis)
-                done = len(driver.ask("pair", n=200, name="pair")["ns"])
+                done = len(driver.ask("pair", n=200, name=peer.key("pair"))["ns"])
                 collect(values[peer.name], "commands", counter.stop() / done)
     run.found["pair"] = {name: figures(rounds) for name, rounds in values.items()}
 
@@ -47,7 +47,7 @@ def pair(run):
 def pair_round(run, peer, driver, values):
     server = run.server_of(peer)
     cpu, script = (server.cpu_s() if server else 0), run.redis.script_us()
-    took = driver.ask("pair", n=100000, ms=PAIR_MS, name="pair")["ns"]
+    took = driver.ask("pair", n=100000, ms=PAIR_MS, name=peer.key("pair"))["ns"]
     collect(values, "p50_us", quantile(took, 0.5) / 1e3)
     collect(values, "p99_us", quantile(took, 0.99) / 1e3)
     if server:
@@ -56,7 +56,7 @@ def pair_round(run, peer, driver, values):
     if spent and peer.server == "redis":
         collect(values, "script_us", spent / len(took))
     if "pause" in peer.serves:
-        paused = driver.ask("pair", n=100000, ms=PAIR_MS, name="pair", pause_us=2000)["ns"]
+        paused = driver.ask("pair", n=100000, ms=PAIR_MS, name=peer.key("pair"), pause_us=2000)["ns"]
         collect(values, "paused_p50_us", quantile(paused, 0.5) / 1e3)
 
 
@@ -65,7 +65,7 @@ def threads(run, counts=(1, 8, 64, 256)):
     ms = 1000 if run.schedule.slot("threads") > 200 else 500
     found = {}
     with run.drivers("threads", "threads") as opened:
-        warm(run, "threads", opened, "threads", threads=8, name="threads")
+        warm(run, "threads", opened, "threads", threads=8)
         for count in counts:
             values = {}
             for number in run.schedule.rounds("threads", len(counts)):
@@ -81,7 +81,7 @@ def threads(run, counts=(1, 8, 64, 256)):
 def threads_round(run, peer, driver, count, ms, values):
     server = run.server_of(peer)
     server_cpu, client_cpu = (server.cpu_s() if server else 0), driver.cpu_s()
-    answer = driver.ask("threads", threads=count, ms=ms, name="threads")
+    answer = driver.ask("threads", threads=count, ms=ms, name=peer.key("threads"))
     pairs = max(1, answer["pairs"])
     collect(values, "per_second", answer["pairs"] / answer["ns"] * 1e9)
     collect(values, "client_cpu_us", (driver.cpu_s() - client_cpu) / pairs * 1e6)
@@ -95,17 +95,17 @@ def reentry(run):
     with run.drivers("reentry", "reentry") as opened:
         for peer, driver in list(opened.items()):
             with run.attempt("reentry", peer, opened):
-                driver.ask("reenter", n=2000, name="reentry")
+                driver.ask("reenter", n=2000, name=peer.key("reentry"))
         for number in run.schedule.rounds("reentry"):
             run.schedule.say("reentry: round %d" % (number + 1))
             for peer, driver in list(opened.items()):
                 with run.attempt("reentry", peer, opened):
-                    answer = driver.ask("reenter", n=20000 if peer.name == "sneck" else 1000, name="reentry")
+                    answer = driver.ask("reenter", n=20000 if peer.name == "sneck" else 1000, name=peer.key("reentry"))
                     collect(values.setdefault(peer.name, {}), "ns", answer["ns"] / answer["n"])
         for peer, driver in list(opened.items()):
             with run.attempt("reentry", peer, opened):
                 counter = CommandCounter(run.redis)
-                n = driver.ask("reenter", n=500, name="reentry")["n"]
+                n = driver.ask("reenter", n=500, name=peer.key("reentry"))["n"]
                 # The hold around them has two commands of its own.
                 collect(values[peer.name], "commands", max(0, counter.stop() - 2) / n)
     run.found["reentry"] = {name: figures(rounds) for name, rounds in values.items()}

@@ -21,11 +21,15 @@ class Peer:
         self.warm_ms = warm_ms            # before the first figure; a JIT needs longer
         self.server, self.limit = server, limit
 
+    def key(self, what):
+        """A name for this peer alone: on the server one peer's key would be another's error."""
+        return "%s-%s" % (what, self.name)
+
     def processes(self, contenders):
         return max(1, contenders // self.clients_each)
 
 
-JVM = {"language": "java", "clients_each": 8, "warm_ms": 4000}
+JVM = {"language": "java", "clients_each": 8, "warm_ms": 5000}
 NODE = {"language": "node", "clients_each": 8, "warm_ms": 1000}
 
 ALL = [
@@ -46,6 +50,16 @@ ALL = [
          server="etcd"),
     Peer("redis-py", "redis-py Lock", "python", LOCK, "timeout 30 s, else defaults (polls every 100 ms)"),
     Peer("python-redis-lock", "python-redis-lock", "python", LOCK, "expire 30 s, no renewal"),
+    Peer("redisson", "Redisson RLock", serves=LOCK | {"reentry", "renewal"}, settings="defaults: lease 30 s, renewed; "
+         "heap of 512 MB", **JVM),
+    Peer("redisson-fair", "Redisson RFairLock", serves=LOCK | {"queue"}, settings="the same", fair=True, **JVM),
+    Peer("redisson-rw", "Redisson RReadWriteLock", serves=LOCK | {"reentry", "crowd", "writer"}, settings="the same; "
+         "its write lock where nothing else is said", **JVM),
+    Peer("rslock", "rslock", "rust", LOCK, "ttl 30 s, else defaults (polls every 0 to 200 ms)"),
+    Peer("redlock", "redlock", serves=LOCK, settings="ttl 30 s; tries without end, else defaults (polls every 100 to "
+         "300 ms)", **NODE),
+    Peer("redis-semaphore", "redis-semaphore Mutex", serves=LOCK, settings="lockTimeout 30 s, no limit to waiting, else "
+         "defaults (polls every 10 ms)", **NODE),
 ]
 BY_NAME = {peer.name: peer for peer in ALL}
 

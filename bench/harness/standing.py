@@ -21,8 +21,8 @@ def readers(run, crowds=CROWDS):
             with run.attempt("readers", peer, opened):
                 for crowd in crowds:
                     run.schedule.say("readers: %d readers of %s take their places" % (crowd, peer.name))
-                    driver.ask("crowd", n=crowd, name="readers-%d" % crowd)
-                driver.ask("pair", n=1000000, ms=peer.warm_ms, mode="read", name="readers-1")
+                    driver.ask("crowd", n=crowd, name=peer.key("readers-%d" % crowd))
+                driver.ask("pair", n=1000000, ms=peer.warm_ms, mode="read", name=peer.key("readers-1"))
         values = {}
         for number in run.schedule.rounds("readers"):
             for crowd in crowds:
@@ -30,7 +30,7 @@ def readers(run, crowds=CROWDS):
                     run.schedule.say("readers: round %d, %s beside %d" % (number + 1, peer.name, crowd))
                     with run.attempt("readers", peer, opened):
                         script = run.redis.script_us()
-                        took = driver.ask("pair", n=1000, ms=400, mode="read", name="readers-%d" % crowd)["ns"]
+                        took = driver.ask("pair", n=1000, ms=400, mode="read", name=peer.key("readers-%d" % crowd))["ns"]
                         entry = values.setdefault(peer.name, {}).setdefault(str(crowd), {})
                         collect(entry, "p50_us", quantile(took, 0.5) / 1e3)
                         collect(entry, "script_us", (run.redis.script_us() - script) / len(took))
@@ -56,7 +56,7 @@ def keep(run, peer, driver, size):
     server = run.server_of(peer)
     run.redis.flush()
     run.schedule.say("renewal: %s takes %d locks" % (peer.name, size))
-    driver.ask("hold", seconds=FILL_S, n=size, name="renewal")
+    driver.ask("hold", seconds=FILL_S, n=size, name=peer.key("renewal"))
     run.schedule.say("renewal: %s keeps %d locks" % (peer.name, size))
     ticks = 2 if run.schedule.slot("renewal") > 240 else 1
     cpu, client_cpu = server.cpu_s(), driver.cpu_s()
@@ -76,7 +76,7 @@ def keep(run, peer, driver, size):
 def lateness(run, size):
     """How much longer than a tick the oldest renewal lies back, at worst, during a tick. The time that a key has left
     tells when it was renewed: the most that is ever seen is that of one that was renewed just now."""
-    keys = [key for key in run.redis.keys() if "renewal/" in key]
+    keys = [key for key in run.redis.keys() if "renewal-" in key]
     if len(keys) < size:
         raise ValueError("%d of %d locks are left" % (len(keys), size))
     sweep = b"".join(encode("PTTL", key) for key in keys)

@@ -39,11 +39,11 @@ def contend(run, shapes=SHAPES):
 def shape(run, fleets, control, contenders, hold_us, turns, shapes):
     name = shape_name(contenders, hold_us)
     pooled, values = {}, {}
-    request = {"hold_us": hold_us, "limit_ms": LIMIT_MS, "name": "contend"}
+    request = {"hold_us": hold_us, "limit_ms": LIMIT_MS}
     for peer, fleet in list(fleets.items()):
         run.schedule.say("contend: %s, %s warms up" % (name, peer.name))
         with run.attempt("contend", peer, fleets):
-            fleet.contend(contenders, LEAD_MS, n=max(2, turns // 5), **request)
+            fleet.contend(contenders, LEAD_MS, name=peer.key("contend"), n=max(2, turns // 5), **request)
     for number in run.schedule.rounds("contend", shapes):
         at = time.monotonic_ns() + LEAD_MS * 1000000
         ring = control.ask("ring", procs=contenders, n=turns, hold_us=hold_us, at=at)["contenders"]
@@ -51,14 +51,15 @@ def shape(run, fleets, control, contenders, hold_us, turns, shapes):
         for peer, fleet in list(fleets.items()):
             run.schedule.say("contend: %s, round %d, %s" % (name, number + 1, peer.name))
             with run.attempt("contend", peer, fleets):
-                note(pooled, values, peer.name, fleet.contend(contenders, LEAD_MS, n=turns, **request))
+                result = fleet.contend(contenders, LEAD_MS, name=peer.key("contend"), n=turns, **request)
+                note(pooled, values, peer.name, result)
     for peer, fleet in list(fleets.items()):
         if peer.server != "redis":
             continue
         run.schedule.say("contend: %s, counting commands of %s" % (name, peer.name))
         with run.attempt("contend", peer, fleets):
             counter = CommandCounter(run.redis)
-            result = fleet.contend(contenders, LEAD_MS, n=max(4, turns // 2), **request)
+            result = fleet.contend(contenders, LEAD_MS, name=peer.key("contend"), n=max(4, turns // 2), **request)
             collect(values[peer.name], "commands", counter.stop() / contended(result)["turns"])
     run.found["contend"][name] = {who: {**figures(rounds), **whole(pooled[who])} for who, rounds in values.items()}
 
@@ -78,13 +79,13 @@ def whole(waits):
 def handoff(run, turns=150):
     """(h) Two processes in turn: from the release to the other one running."""
     values = {}
-    request = {"hold_us": 2000, "limit_ms": LIMIT_MS, "name": "handoff"}
+    request = {"hold_us": 2000, "limit_ms": LIMIT_MS}
     with run.fleets("handoff", "contend", 2) as fleets:
         for number in run.schedule.rounds("handoff"):
             for peer, fleet in list(fleets.items()):
                 run.schedule.say("handoff: round %d, %s" % (number + 1, peer.name))
                 with run.attempt("handoff", peer, fleets):
-                    result = fleet.contend(2, LEAD_MS, n=turns, **request)
+                    result = fleet.contend(2, LEAD_MS, name=peer.key("handoff"), n=turns, **request)
                     passed = handoffs_us(result)
                     if passed and number:  # the first round warms up
                         entry = values.setdefault(peer.name, {})
@@ -106,19 +107,19 @@ def writer(run):
             for peer, fleet in list(fleets.items()):
                 run.schedule.say("writer: round %d, %s" % (number + 1, peer.name))
                 with run.attempt("writer", peer, fleets):
-                    collect_writer(fleet, found.setdefault(peer.name, {}))
+                    collect_writer(fleet, peer.key("writer"), found.setdefault(peer.name, {}))
     run.found["writer"] = {name: figures(rounds) for name, rounds in found.items()}
 
 
-def collect_writer(fleet, values):
+def collect_writer(fleet, name, values):
     at = time.monotonic_ns() + LEAD_MS * 1000000
     readers, one = fleet.drivers[:READERS], fleet.drivers[READERS]
     limit_ms = 2000
     for driver in readers:
         driver.send("contend", n=100000, hold_us=READ_HOLD_US, limit_ms=limit_ms, at=at, clients=1, mode="read",
-                    name="writer")
+                    name=name)
     one.send("contend", n=60, hold_us=0, gap_us=20000, limit_ms=limit_ms, at=at + 50000000, clients=1, mode="write",
-             name="writer")
+             name=name)
     reads = [contender for driver in readers for contender in driver.receive()["contenders"]]
     writes = one.receive()["contenders"]
     waits = waits_ms(writes)
