@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Faults of a primary with replicas under sentinels. Four of them end in a failover: the sentinels are asked
- * for one, or the primary is killed, stopped, or cut off from all but its clients. There a grant that had
- * not reached the promoted replica is lost, which is written down as a wipe; what is not excused is told by
- * its flag (history.h). The others take a replica or some of the sentinels away: nobody may notice.
+/* Faults of a primary with replicas under sentinels. Five of them end in a failover: the sentinels are asked
+ * for one, or the primary is killed, stopped, or cut off from all but its clients, in silence or by refusal.
+ * There a grant that had not reached the promoted replica is lost, which is written down as a wipe; what is
+ * not excused is told by its flag (history.h). The others take a replica or some of the sentinels away:
+ * nobody may notice.
  *
  * The wipe ends soon after the last sentinel names the new primary, not when the old one is mended: by then
  * every client must have left the old primary, whatever it goes on granting. */
@@ -80,8 +81,20 @@ static void stop_primary(struct strike *strike) {
 static void cut_primary_off(struct strike *strike) {
 	int64_t begin_ns = history_now();
 	int old = strike->rig->site.primary;
+	uint64_t engaged = rig_engaged(strike->rig);
+	if (!site_silence(&strike->rig->site, old))
+		return; /* has not bitten */
+	strike->bite = engaged;
+	(void)await_switch(strike, old, begin_ns);
+	site_hear(&strike->rig->site);
+	mended(strike);
+}
+
+static void refuse_all_but_clients(struct strike *strike) {
+	int64_t begin_ns = history_now();
+	int old = strike->rig->site.primary;
 	strike->bite = rig_engaged(strike->rig);
-	site_cut_off(&strike->rig->site, old);
+	site_refuse(&strike->rig->site, old);
 	(void)await_switch(strike, old, begin_ns);
 	site_let_in(&strike->rig->site, old);
 	mended(strike);
@@ -164,6 +177,8 @@ const struct fault_kind fault_sentinel_kinds[] = {
 	{ "failover-stopped", "SIGSTOP of the primary until another is one", stop_primary, 0, NULL },
 	{ "failover-cut-off", "the primary is cut off from sentinels and replicas, not from its clients",
 	        cut_primary_off, 0, NULL },
+	{ "failover-refused", "the primary refuses sentinels and replicas, not its clients",
+	        refuse_all_but_clients, 0, NULL },
 	{ "replica-killed", "kill -9 of a replica", kill_replica, 0, NULL },
 	{ "replica-stopped", "SIGSTOP of a replica", stop_replica, 0, NULL },
 	{ "sentinels-killed", "kill -9 of one or two sentinels", kill_sentinels, 0, NULL },

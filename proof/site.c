@@ -1,17 +1,23 @@
 /* SPDX-License-Identifier: MIT */
-/* Starting what the locks live on. Sentinels and replicas have a user of their own on the servers, and so
- * have the workers: a partition between the servers is made by refusing one of the two. That is a partition
- * by refusal, not by silence; what both have in common is that the primary goes on serving its clients while
- * the others, who no longer hear of it, promote another. */
+/* Starting what the locks live on, and cutting a primary off.
+ *
+ * Sentinels and replicas connect from another address than clients do, and log in as another user. So they
+ * can be told from clients on the way and at the door: silence is a rule in a network namespace that the
+ * driver shares with all that it starts, refusal is a rule of the server's. */
 #include "site.h"
 
+#include <sched.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "history.h"
 #include "wait.h"
 
 enum { AGREE_MS = 60000 };
+
+/* From where sentinels and replicas connect. Clients connect from 127.0.0.1. */
+#define WITHIN "127.0.0.11"
 
 static const char *const names[SITE_KINDS] = { "single", "sentinel", "cluster" };
 
@@ -28,13 +34,20 @@ bool site_find(const char *name, enum site_kind *ret_kind) {
 	return false;
 }
 
+static void enter_network(struct site *site);
+
 static int start_sentinels(struct site *site) {
 	static const char *const args[] = { "--masteruser", "within", "--masterauth", "w", "--user", "within",
-		"on", ">w", "~*", "&*", "+@all", "--user", "worker", "on", ">w", "~*", "&*", "+@all", NULL };
+		"on", ">w", "~*", "&*", "+@all", "--user", "worker", "on", ">w", "~*", "&*", "+@all",
+		"--bind-source-addr", WITHIN, "--replica-announce-ip", "127.0.0.1", "--protected-mode", "no",
+		NULL };
 	static const char config[] = "sentinel auth-user " SENTINELS_SERVICE " within\n"
 	                             "sentinel auth-pass " SENTINELS_SERVICE " w\n"
+	                             "bind-source-addr " WITHIN "\n"
+	                             "sentinel announce-ip 127.0.0.1\n"
 	                             "sentinel down-after-milliseconds " SENTINELS_SERVICE " 1000\n"
 	                             "sentinel failover-timeout " SENTINELS_SERVICE " 2000\n";
+	enter_network(site);
 	if (test_sentinels_start(&site->sentinels, args, config) != 0)
 		return -1;
 	snprintf(site->url, sizeof(site->url), "redis+sentinel://worker:w@%s",
@@ -130,10 +143,44 @@ const struct test_server *site_server_of(struct site *site, const char *key) {
 	return owner < 0 ? NULL : &site->cluster.nodes[owner];
 }
 
+/* ---- Cutting off ---------------------------------------------------------------------------------*/
+
+static int ip(const char *words, int port) {
+	char command[160];
+	snprintf(command, sizeof(command), "ip ");
+	snprintf(command + 3, sizeof(command) - 3, words, port);
+	return system(command);
+}
+
+/* Once for the process: whoever is started from then on is in it. What is local is looked up last, so that
+ * there is a place before it for rules. */
+static void enter_network(struct site *site) {
+	static bool tried, entered;
+	if (!tried)
+		entered = unshare(CLONE_NEWNET) == 0 && ip("link set lo up", 0) == 0 &&
+		          ip("rule add pref 100 lookup local", 0) == 0 && ip("rule del pref 0", 0) == 0;
+	tried = true;
+	site->has_network = entered;
+}
+
+bool site_silence(struct site *site, int server) {
+	int port = site->sentinels.ports[server];
+	return site->has_network &&
+	       ip("rule add pref 10 from " WITHIN " to 127.0.0.1 ipproto tcp dport %d blackhole", port) ==
+	               0 &&
+	       ip("rule add pref 11 from 127.0.0.1 to " WITHIN " ipproto tcp sport %d blackhole", port) == 0;
+}
+
+void site_hear(struct site *site) {
+	(void)site;
+	(void)ip("rule del pref 10", 0);
+	(void)ip("rule del pref 11", 0);
+}
+
 /* What sentinels and replicas do on a primary. */
 #define DUTIES(sign) sign "ping " sign "info " sign "publish " sign "subscribe " sign "psync " sign "replconf"
 
-void site_cut_off(struct site *site, int server) {
+void site_refuse(struct site *site, int server) {
 	const struct test_server *cut = &site->sentinels.servers[server];
 	test_redis_ok(cut, "ACL SETUSER within off");
 	test_redis_ok(cut, "ACL SETUSER default " DUTIES("-"));

@@ -25,6 +25,7 @@ struct site {
 	 * and when that was. */
 	int primary;
 	int64_t seen_ns;
+	bool has_network; /* of its own, in which packets can be dropped */
 };
 
 /* "single", "sentinel", "cluster" */
@@ -43,11 +44,13 @@ size_t site_primaries(struct site *site, const struct test_server *ret[SITE_PRIM
 int site_look(struct site *site);
 void site_seen(struct site *site); /* that is how it shall be */
 
-/* ---- A primary that is cut off -------------------------------------------------------------------*/
-/* Sentinels and replicas log in to servers as one user, clients as another; the first is shut out, and its
- * connections are cut, and a connection that logs in as nobody may not do what they do. Clients notice
- * nothing. */
-void site_cut_off(struct site *site, int server);
+/* ---- A primary that is cut off from sentinels and replicas, not from its clients -------------------*/
+/* Silently: no packet passes in either direction. False: this machine does not let us. */
+bool site_silence(struct site *site, int server);
+void site_hear(struct site *site);
+/* By refusal: they log in to servers as one user, clients as another; the first is shut out, and its
+ * connections are cut, and a connection that logs in as nobody may not do what they do. */
+void site_refuse(struct site *site, int server);
 void site_let_in(struct site *site, int server);
 
 #endif

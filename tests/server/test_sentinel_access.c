@@ -123,6 +123,8 @@ static void a_missing_password_is_asked_for(void **state) {
 		freeReplyObject(redisCommand(admins[i], "ACL SETUSER default >canary-d"));
 	}
 	refused(all.url, SNECK_EACCES, "it asks for a password");
+	/* The servers' password is not shown to sentinels, although it would do. */
+	refused(url_as(":canary-d@", ""), SNECK_EACCES, "it asks for a password");
 	use(url_as("", "?sentinel_password=canary-d"));
 	for (int i = 0; i < SENTINELS_N; i++) {
 		freeReplyObject(redisCommand(admins[i], "ACL SETUSER default nopass"));
