@@ -498,8 +498,9 @@ void snecki_client_close(sneck_client *client) {
 		pthread_join(client->background, NULL);
 	}
 	if (client->servers) {
-		snecki_servers_free(client->servers); /* answers what is left: the core frees the calls */
+		snecki_servers_close(client->servers); /* answers what is left: the core frees the calls */
 		snecki_client_run_deferred(client);
+		snecki_servers_free(client->servers);
 	}
 	pthread_cond_destroy(&client->changed);
 	pthread_mutex_destroy(&client->mutex);

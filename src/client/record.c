@@ -180,6 +180,7 @@ static void listen(sneck_client *client, int64_t *due_ns) {
 		record->listen_ns = NS_NEVER;
 		client->subscribed_once = true;
 		snecki_servers_hear(client->servers);
+		snecki_core_listen(client->core); /* in a cluster */
 	}
 	if (record->listen_ns < *due_ns)
 		*due_ns = record->listen_ns;

@@ -361,6 +361,16 @@ void snecki_core_close(struct lock_core *core, int64_t now_ns) {
 		close_entry(core, entry, now_ns);
 }
 
+void snecki_core_listen(struct lock_core *core) {
+	core->hints = true;
+	for (struct lock_entry *entry = NULL; (entry = snecki_entry_next(core, entry));)
+		LIST_EACH (g, &entry->grants) {
+			struct lock_grant *grant = LIST_ITEM(g, struct lock_grant, in_entry);
+			if (grant->state == GRANT_HELD)
+				snecki_grant_want_hints(core, grant);
+		}
+}
+
 bool snecki_core_shares(const struct lock_core *core) {
 	return core->shares;
 }

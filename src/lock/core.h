@@ -188,6 +188,9 @@ bool snecki_core_idle(const struct lock_core *core);
 /* Do owners of this session share grants? Then it matters to hear that another session waits. */
 bool snecki_core_shares(const struct lock_core *core);
 
+/* config.lock_channels: from now on whatever is held, for longer than a moment, wants to hear of others. */
+void snecki_core_listen(struct lock_core *core);
+
 /* ---- What comes from the server. ----------------------------------------------------------------*/
 /* `sent_ns`: taken before the request left (0: it never did). Frees the call. `detail` may be NULL. */
 void snecki_core_reply(struct lock_core *core, struct lock_call *call, const struct lock_outcome *outcome,

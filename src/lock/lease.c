@@ -156,6 +156,8 @@ void snecki_lease_held(struct lock_core *core, struct lock_grant *grant, int64_t
 	int64_t interval = interval_ns(grant);
 
 	snecki_grant_listen(core, grant, false);
+	if (core->hints)
+		snecki_grant_want_hints(core, grant);
 	grant->granted_ns = now_ns;
 	grant->state = GRANT_HELD;
 	grant->fresh = true;

@@ -156,6 +156,7 @@ struct lock_core {
 	struct list wishes;
 	size_t grants_n, wishes_n, calls_n, holds_n;
 	struct lock_lane lanes[LANES];
+	bool hints; /* every hold wants to hear of others, also before it is renewed */
 	uint64_t attempt_counter;
 	uint64_t rng;
 	bool closing;

@@ -131,7 +131,10 @@ struct conn_counters {
 };
 
 int snecki_conn_new(const struct conn_config *config, struct conn **ret); /* 0 or a negative code */
-/* Completes everything that is in line, closes, frees. No other thread may be inside. */
+/* Completes everything that is in line, and closes; from now on everything is refused. No other thread may be
+ * inside. */
+void snecki_conn_close(struct conn *conn);
+/* The same, and frees. */
 void snecki_conn_free(struct conn *conn);
 /* In a forked child: close the descriptor without a word to the server and free the memory. */
 void snecki_conn_abandon(struct conn *conn);

@@ -149,11 +149,9 @@ static void take_down(struct conn *conn, const struct sneck_error *why) {
 	pthread_mutex_lock(&conn->mutex);
 }
 
-void snecki_conn_free(struct conn *conn) {
+void snecki_conn_close(struct conn *conn) {
 	struct sneck_error why;
 	struct list queued;
-	if (!conn)
-		return;
 	snecki_err(&why, SNECK_ECLOSED, "the connection is being closed");
 	pthread_mutex_lock(&conn->mutex);
 	conn->closing = true;
@@ -161,6 +159,12 @@ void snecki_conn_free(struct conn *conn) {
 	take_down(conn, &why);
 	pthread_mutex_unlock(&conn->mutex);
 	complete_list(conn, &queued, 0, &why);
+}
+
+void snecki_conn_free(struct conn *conn) {
+	if (!conn)
+		return;
+	snecki_conn_close(conn);
 	snecki_link_done(&conn->link);
 	pthread_mutex_destroy(&conn->mutex);
 	free_parts(conn);

@@ -128,8 +128,10 @@ bool snecki_sub_unlisten(struct sub *sub, const char *channel, size_t channel_le
 
 void snecki_sub_move(struct sub *from, struct sub *to,
         bool (*moved)(void *ctx, const char *channel, size_t channel_len), void *ctx) {
-	if (snecki_topics_move(&from->topics, &to->topics, moved, ctx))
-		atomic_store(&to->wanted, true);
+	if (!snecki_topics_move(&from->topics, &to->topics, moved, ctx))
+		return;
+	atomic_store(&to->wanted, true);
+	to->config.wake_background(to->config.ctx); /* it would sleep until the next ping */
 }
 
 void snecki_sub_again(struct sub *sub) {

@@ -397,13 +397,20 @@ int snecki_servers_new(const struct servers_config *config, struct servers **ret
 	return r;
 }
 
-void snecki_servers_free(struct servers *servers) {
+void snecki_servers_close(struct servers *servers) {
 	struct sneck_error why;
 
-	if (!servers)
-		return;
 	snecki_err(&why, SNECK_ECLOSED, "the connection is being closed");
 	snecki_route_fail(servers, &why, true);
+	/* What is answered here may make something else be sent, to another node. */
+	for (unsigned i = 0; i < atomic_load(&servers->node_n); i++)
+		snecki_conn_close(snecki_node_at(servers, i)->conn);
+}
+
+void snecki_servers_free(struct servers *servers) {
+	if (!servers)
+		return;
+	snecki_servers_close(servers);
 	for (unsigned i = 0; i < atomic_load(&servers->node_n); i++)
 		free_node(snecki_node_at(servers, i));
 	snecki_sentinel_free(servers->sentinel);

@@ -50,8 +50,9 @@ struct servers_config {
 };
 
 int snecki_servers_new(const struct servers_config *config, struct servers **ret);
-/* Completes everything that is in line. No other thread may be inside. */
-void snecki_servers_free(struct servers *servers);
+/* Completes everything that is in line; from now on everything is refused. No other thread may be inside. */
+void snecki_servers_close(struct servers *servers);
+void snecki_servers_free(struct servers *servers);    /* closes, if need be */
 void snecki_servers_abandon(struct servers *servers); /* in a forked child */
 
 /* Thread: any. Takes the request until done() has been called. */
