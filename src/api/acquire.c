@@ -34,9 +34,16 @@ static int find_owner(
 	return r < 0 ? snecki_err(reterr, r, "out of memory") : 0;
 }
 
+/* Only what has to be started first takes time. */
+static int enter(sneck_client *client, struct acquire_args *args, sneck_error *reterr) {
+	if (!snecki_client_ready(client))
+		snecki_acquire_deadlines(client, args, snecki_now_ns());
+	return snecki_client_enter(client, args->answer_deadline_ns, reterr);
+}
+
 /* Takes the lock, or with `id` adopts that hold. */
 static int acquire(sneck_client *client, const void *name, size_t name_len, sneck_mode mode, const char *id,
-        const struct acquire_args *args, sneck_hold **ret_hold, sneck_error *reterr) {
+        struct acquire_args *args, sneck_hold **ret_hold, sneck_error *reterr) {
 	struct waiter waiter;
 	uint64_t owner;
 	int r = find_owner(client, args, &owner, reterr);
@@ -54,14 +61,17 @@ static int acquire(sneck_client *client, const void *name, size_t name_len, snec
 		snecki_waiter_done(client, &waiter);
 		return snecki_err(reterr, SNECK_ENOMEM, "out of memory");
 	}
+	int64_t now_ns = snecki_now_ns();
+	if (args->deadline_ns == 0)
+		snecki_acquire_deadlines(client, args, now_ns);
 	hold->thread_bound = args->options.owner == 0;
 	fill_wish(&waiter.wish, mode, args, owner, hold);
 	if (id) {
 		waiter.wish.kind = WISH_ADOPT;
 		strcpy(waiter.wish.id, id); /* its length was checked */
-		snecki_core_adopt(client->core, name, name_len, &waiter.wish, snecki_now_ns());
+		snecki_core_adopt(client->core, name, name_len, &waiter.wish, now_ns);
 	} else {
-		snecki_core_acquire(client->core, name, name_len, &waiter.wish, snecki_now_ns());
+		snecki_core_acquire(client->core, name, name_len, &waiter.wish, now_ns);
 	}
 	r = snecki_waiter_wait(client, &waiter, args->deadline_ns, args->answer_deadline_ns);
 	if (r < 0) {
@@ -87,7 +97,7 @@ int sneck_acquire_n(sneck_client *client, const void *name, size_t name_len, sne
 		return snecki_err(reterr, SNECK_EINVAL, "%s is NULL", client ? "ret_hold" : "client");
 	if ((r = snecki_check_acquire(client, name, name_len, mode, options, &args, reterr)) < 0)
 		return r;
-	r = snecki_client_enter(client, args.answer_deadline_ns, reterr);
+	r = enter(client, &args, reterr);
 	return r < 0 ? r : acquire(client, name, name_len, mode, NULL, &args, ret_hold, reterr);
 }
 
@@ -146,7 +156,8 @@ int sneck_acquire_start(sneck_client *client, const void *name, size_t name_len,
 		return snecki_err(reterr, SNECK_EINVAL, "client is NULL");
 	if ((r = snecki_check_acquire(client, name, name_len, mode, options, &args, reterr)) < 0)
 		return r;
-	r = snecki_client_enter(client, args.answer_deadline_ns, reterr);
+	snecki_acquire_deadlines(client, &args, snecki_now_ns());
+	r = enter(client, &args, reterr);
 	if (r < 0)
 		return r;
 	r = acquire_start(client, name, name_len, mode, &args, reterr);

@@ -9,8 +9,8 @@
 struct acquire_args {
 	sneck_acquire_options options;
 	const struct dialect *dialect;
-	int64_t deadline_ns;        /* of the wait */
-	int64_t answer_deadline_ns; /* of the server's first word */
+	int64_t deadline_ns;        /* of the wait; 0: not yet known, as … */
+	int64_t answer_deadline_ns; /* … that of the server's first word */
 };
 
 int snecki_check_name(const sneck_client *client, const void *name, size_t name_len, sneck_error *reterr);
@@ -19,6 +19,8 @@ int snecki_check_lease(int64_t lease_ms, bool fixed, sneck_error *reterr);
 int snecki_check_detached(const struct dialect *dialect, const char *id, sneck_error *reterr);
 int snecki_load_acquire(const sneck_client *client, const sneck_acquire_options *options,
         struct acquire_args *ret, sneck_error *reterr);
+/* From when the call began, or nearly so: the clock is not read for a call that need not wait. */
+void snecki_acquire_deadlines(const sneck_client *client, struct acquire_args *args, int64_t now_ns);
 /* The same, and the name and the mode. */
 int snecki_check_acquire(const sneck_client *client, const void *name, size_t name_len, sneck_mode mode,
         const sneck_acquire_options *options, struct acquire_args *ret, sneck_error *reterr);

@@ -90,7 +90,6 @@ static int check_linger(const sneck_client *client, const struct dialect *dialec
 int snecki_load_acquire(const sneck_client *client, const sneck_acquire_options *options,
         struct acquire_args *ret, sneck_error *reterr) {
 	sneck_acquire_options *loaded = &ret->options;
-	int64_t now_ns = snecki_now_ns();
 
 	if (snecki_options_load(loaded, sizeof *loaded, options) < 0)
 		return snecki_err(reterr, SNECK_EINVAL,
@@ -123,13 +122,19 @@ int snecki_load_acquire(const sneck_client *client, const sneck_acquire_options 
 		        "owner must be below 2^62: larger numbers are the library's own");
 	if (loaded->policy == SNECK_POLICY_DEFAULT)
 		loaded->policy = client->policy;
-	ret->answer_deadline_ns = snecki_after_ms(now_ns, client->command_ms);
-	ret->deadline_ns = loaded->wait_ms == SNECK_WAIT_FOREVER ? NS_NEVER
-	                   : loaded->wait_ms == 0                ? ret->answer_deadline_ns
-	                                                         : snecki_after_ms(now_ns, loaded->wait_ms);
-	if (ret->answer_deadline_ns < ret->deadline_ns)
-		ret->answer_deadline_ns = ret->deadline_ns;
+	ret->deadline_ns = ret->answer_deadline_ns = 0;
 	return 0;
+}
+
+void snecki_acquire_deadlines(const sneck_client *client, struct acquire_args *args, int64_t now_ns) {
+	int64_t wait_ms = args->options.wait_ms;
+
+	args->answer_deadline_ns = snecki_after_ms(now_ns, client->command_ms);
+	args->deadline_ns = wait_ms == SNECK_WAIT_FOREVER ? NS_NEVER
+	                    : wait_ms == 0                ? args->answer_deadline_ns
+	                                                  : snecki_after_ms(now_ns, wait_ms);
+	if (args->answer_deadline_ns < args->deadline_ns)
+		args->answer_deadline_ns = args->deadline_ns;
 }
 
 int snecki_check_acquire(const sneck_client *client, const void *name, size_t name_len, sneck_mode mode,

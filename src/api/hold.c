@@ -22,7 +22,7 @@ static bool is_stranger(sneck_hold *hold) {
 	return snecki_client_thread_owner(hold->client, &owner) < 0 || owner != hold->lock.owner;
 }
 
-static int enter_hold(sneck_hold *hold, int64_t *ret_deadline_ns, sneck_error *reterr) {
+static int enter_hold(sneck_hold *hold, sneck_error *reterr) {
 	if (!hold)
 		return snecki_err(reterr, SNECK_EINVAL, "hold is NULL");
 	sneck_client *client = hold->client;
@@ -33,11 +33,11 @@ static int enter_hold(sneck_hold *hold, int64_t *ret_deadline_ns, sneck_error *r
 		        "the hold was taken by another thread; do it there, or take it with "
 		        "sneck_acquire_options.owner");
 	atomic_fetch_add(&client->inside, 1);
-	*ret_deadline_ns = snecki_after_ms(snecki_now_ns(), client->command_ms);
 	return 0;
 }
 
-static void begin(sneck_hold *hold, struct waiter *waiter, enum wish_kind kind) {
+/* Locks. Returns the time. */
+static int64_t begin(sneck_hold *hold, struct waiter *waiter, enum wish_kind kind) {
 	sneck_client *client = hold->client;
 
 	snecki_waiter_init(waiter);
@@ -48,6 +48,12 @@ static void begin(sneck_hold *hold, struct waiter *waiter, enum wish_kind kind) 
 	waiter->wish.owner = hold->lock.owner;
 	waiter->wish.lease_ms = hold->lock.lease_ms;
 	waiter->wish.mode = hold->lock.mode;
+	return snecki_now_ns();
+}
+
+/* Until when the server's answer is waited for. */
+static int64_t command_end(const sneck_hold *hold, int64_t now_ns) {
+	return snecki_after_ms(now_ns, hold->client->command_ms);
 }
 
 static int finish(sneck_hold *hold, struct waiter *waiter, int64_t deadline_ns, int64_t answer_deadline_ns,
@@ -70,19 +76,18 @@ static void free_handle(sneck_hold *hold) {
 int sneck_release(sneck_hold *hold) {
 	struct waiter waiter;
 	struct farewell farewell;
-	int64_t deadline_ns;
-	int r = enter_hold(hold, &deadline_ns, NULL);
+	int r = enter_hold(hold, NULL);
 
 	if (r == SNECK_EFORKED)
 		return r; /* the memory goes with sneck_close */
 	if (r < 0)
 		return r;
 	sneck_client *client = hold->client;
-	begin(hold, &waiter, WISH_RELEASE);
+	int64_t now_ns = begin(hold, &waiter, WISH_RELEASE), deadline_ns = command_end(hold, now_ns);
 	bool broken = snecki_farewell_take(hold, &farewell);
 	/* No answer can matter once the lease is over. */
 	int64_t until_ns = snecki_hold_valid_until(&hold->lock);
-	snecki_core_release(client->core, &waiter.wish, snecki_now_ns());
+	snecki_core_release(client->core, &waiter.wish, now_ns);
 	snecki_hold_free(hold);
 	if (until_ns && until_ns < deadline_ns)
 		deadline_ns = until_ns;
@@ -95,17 +100,15 @@ int sneck_release(sneck_hold *hold) {
 
 int sneck_renew(sneck_hold *hold, int64_t lease_ms, sneck_error *reterr) {
 	struct waiter waiter;
-	int64_t deadline_ns;
 	int r;
 
 	if (hold && lease_ms == 0)
 		lease_ms = hold->lock.lease_ms;
-	if ((r = snecki_check_lease(lease_ms, true, reterr)) < 0 ||
-	        (r = enter_hold(hold, &deadline_ns, reterr)) < 0)
+	if ((r = snecki_check_lease(lease_ms, true, reterr)) < 0 || (r = enter_hold(hold, reterr)) < 0)
 		return r;
-	begin(hold, &waiter, WISH_RENEW);
+	int64_t now_ns = begin(hold, &waiter, WISH_RENEW), deadline_ns = command_end(hold, now_ns);
 	waiter.wish.lease_ms = lease_ms;
-	snecki_core_renew(hold->client->core, &waiter.wish, snecki_now_ns());
+	snecki_core_renew(hold->client->core, &waiter.wish, now_ns);
 	r = finish(hold, &waiter, deadline_ns, deadline_ns, -1, reterr);
 	snecki_waiter_done(hold->client, &waiter);
 	return r;
@@ -114,18 +117,18 @@ int sneck_renew(sneck_hold *hold, int64_t lease_ms, sneck_error *reterr) {
 int sneck_upgrade(sneck_hold *hold, const sneck_acquire_options *options, sneck_error *reterr) {
 	struct acquire_args args;
 	struct waiter waiter;
-	int64_t deadline_ns;
 	int r;
 
 	if (!hold)
 		return snecki_err(reterr, SNECK_EINVAL, "hold is NULL");
 	if ((r = snecki_load_acquire(hold->client, options, &args, reterr)) < 0 ||
-	        (r = enter_hold(hold, &deadline_ns, reterr)) < 0)
+	        (r = enter_hold(hold, reterr)) < 0)
 		return r;
-	begin(hold, &waiter, WISH_UPGRADE);
+	int64_t now_ns = begin(hold, &waiter, WISH_UPGRADE);
+	snecki_acquire_deadlines(hold->client, &args, now_ns);
 	waiter.wish.nowait = args.options.wait_ms == 0;
 	waiter.wish.tag = args.options.tag;
-	snecki_core_upgrade(hold->client->core, &waiter.wish, snecki_now_ns());
+	snecki_core_upgrade(hold->client->core, &waiter.wish, now_ns);
 	r = finish(hold, &waiter, args.deadline_ns, args.answer_deadline_ns, args.options.wait_ms, reterr);
 	snecki_waiter_done(hold->client, &waiter);
 	return r;
@@ -133,13 +136,12 @@ int sneck_upgrade(sneck_hold *hold, const sneck_acquire_options *options, sneck_
 
 int sneck_downgrade(sneck_hold *hold, sneck_error *reterr) {
 	struct waiter waiter;
-	int64_t deadline_ns;
-	int r = enter_hold(hold, &deadline_ns, reterr);
+	int r = enter_hold(hold, reterr);
 
 	if (r < 0)
 		return r;
-	begin(hold, &waiter, WISH_DOWNGRADE);
-	snecki_core_downgrade(hold->client->core, &waiter.wish, snecki_now_ns());
+	int64_t now_ns = begin(hold, &waiter, WISH_DOWNGRADE), deadline_ns = command_end(hold, now_ns);
+	snecki_core_downgrade(hold->client->core, &waiter.wish, now_ns);
 	r = finish(hold, &waiter, deadline_ns, deadline_ns, -1, reterr);
 	snecki_waiter_done(hold->client, &waiter);
 	return r;
@@ -147,24 +149,22 @@ int sneck_downgrade(sneck_hold *hold, sneck_error *reterr) {
 
 int sneck_detach(sneck_hold *hold, int64_t lease_ms, char ret_id[SNECK_ID_MAX], sneck_error *reterr) {
 	struct waiter waiter;
-	int64_t deadline_ns;
 	int r;
 
 	if (!ret_id)
 		return snecki_err(reterr, SNECK_EINVAL, "ret_id is NULL");
 	if (hold && lease_ms == 0)
 		lease_ms = hold->lock.lease_ms;
-	if ((r = snecki_check_lease(lease_ms, true, reterr)) < 0 ||
-	        (r = enter_hold(hold, &deadline_ns, reterr)) < 0)
+	if ((r = snecki_check_lease(lease_ms, true, reterr)) < 0 || (r = enter_hold(hold, reterr)) < 0)
 		return r;
 	sneck_client *client = hold->client;
 	if (!hold->dialect->read_id) { /* before the core counts on the shorter lease */
 		snecki_client_leave(client);
 		return snecki_err(reterr, SNECK_ENOTSUP, "%s locks cannot be detached", hold->dialect->name);
 	}
-	begin(hold, &waiter, WISH_DETACH);
+	int64_t now_ns = begin(hold, &waiter, WISH_DETACH), deadline_ns = command_end(hold, now_ns);
 	waiter.wish.lease_ms = lease_ms;
-	snecki_core_detach(client->core, &waiter.wish, snecki_now_ns());
+	snecki_core_detach(client->core, &waiter.wish, now_ns);
 	r = finish(hold, &waiter, deadline_ns, deadline_ns, -1, reterr);
 	if (r == 0) {
 		memcpy(ret_id, waiter.wish.id, SNECK_ID_MAX);

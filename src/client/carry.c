@@ -396,6 +396,7 @@ static void on_state(void *ctx, struct lock_hold *lock) {
 	sneck_hold *hold = (sneck_hold *)(void *)((char *)lock - offsetof(sneck_hold, lock));
 
 	set_hold_fd(hold);
+	memset(&hold->news.event, 0, sizeof hold->news.event);
 	hold->news.event.type = SNECK_EVENT_STATE;
 	hold->news.event.hold = hold;
 	hold->news.event.state = (int)lock->state;

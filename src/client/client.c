@@ -40,10 +40,6 @@ static int make_fork_page(sneck_client *client) {
 	return 0;
 }
 
-bool snecki_client_forked(const sneck_client *client) {
-	return client->fork_page[0] == 0;
-}
-
 /* ---- The session --------------------------------------------------------------------------------*/
 
 /* host:pid:random; the host is cut at the first dot and to 14 characters that need no quoting. */

@@ -159,9 +159,15 @@ int snecki_client_open(
 void snecki_client_close(sneck_client *client);
 /* In a forked child: free the memory, touch nothing that the parent uses. */
 void snecki_client_abandon(sneck_client *client);
-bool snecki_client_forked(const sneck_client *client);
+static inline bool snecki_client_forked(const sneck_client *client) {
+	return client->fork_page[0] == 0;
+}
 /* Start the threads on first use, and the private server when it is wanted and not there. */
 int snecki_client_start(sneck_client *client, int64_t deadline_ns, sneck_error *reterr);
+/* Started, and nothing to be started again. */
+static inline bool snecki_client_ready(const sneck_client *client) {
+	return atomic_load(&client->started) && client->url.kind != URL_LOCAL;
+}
 /* Every call that may block enters and leaves; close waits for those inside. */
 int snecki_client_enter(sneck_client *client, int64_t deadline_ns, sneck_error *reterr);
 void snecki_client_leave(sneck_client *client);

@@ -10,8 +10,23 @@
 #include "base/clock.h"
 #include "base/err.h"
 
+/* The core sets the rest of the wish before anybody looks at it. All of it is large, and this is on every
+ * call's way. */
 void snecki_waiter_init(struct waiter *waiter) {
-	memset(waiter, 0, sizeof *waiter);
+	struct lock_wish *wish = &waiter->wish;
+
+	wish->fixed = wish->prefer = wish->nowait = wish->timed = false;
+	wish->tag = 0;
+	wish->linger_ms = 0;
+	wish->layout = NULL;
+	wish->id[0] = '\0';
+	wish->done = false;
+	wish->new_attempt = 0;
+	waiter->async = false;
+	waiter->server[0] = '\0';
+	waiter->hold = NULL;
+	waiter->event = NULL;
+	snecki_list_init(&waiter->woken);
 	snecki_parker_init(&waiter->parker);
 }
 
@@ -29,6 +44,11 @@ int snecki_waiter_wait(
         sneck_client *client, struct waiter *waiter, int64_t deadline_ns, int64_t answer_deadline_ns) {
 	struct lock_wish *wish = &waiter->wish;
 
+	if (wish->done) { /* at once: nobody else has seen it yet, and nobody has to wake us */
+		snecki_list_remove(&waiter->woken);
+		snecki_client_unlock(client);
+		return wish->code;
+	}
 	snecki_client_unlock(client);
 	/* Once the parker is ready the wish is nobody else's any more: no lock is needed to look at it. And
 	 * a wish that is done always makes the parker ready, which must be waited for: somebody is about
@@ -50,14 +70,27 @@ int snecki_waiter_wait(
 /* ---- Handles ------------------------------------------------------------------------------------*/
 
 sneck_hold *snecki_hold_new(sneck_client *client, const void *name, size_t name_len) {
-	sneck_hold *hold = calloc(1, sizeof *hold + name_len + 1);
+	sneck_hold *hold = malloc(sizeof *hold + name_len + 1);
 
 	if (!hold)
 		return NULL;
+	/* All but the event, which is large, and is written when there is one. */
+	hold->lock.entry = NULL;
+	hold->lock.grant = NULL;
+	hold->lock.token = 0;
+	hold->lock.state = HOLD_HELD;
+	hold->dialect = NULL;
+	hold->thread_bound = false;
+	hold->news.heap = false;
+	hold->reason = NULL;
+	hold->broken_attempt = 0;
+	hold->broken_mode = '\0';
+	hold->grace_until_ns = 0;
 	hold->client = client;
 	hold->fd = -1;
 	hold->name_len = name_len;
-	memcpy(hold->name, name, name_len); /* calloc has put a NUL behind it */
+	memcpy(hold->name, name, name_len);
+	hold->name[name_len] = '\0';
 	snecki_list_init(&hold->lock.in_grant);
 	snecki_list_init(&hold->news.node);
 	snecki_list_append(&client->holds, &hold->all);

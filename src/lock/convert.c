@@ -195,8 +195,7 @@ void snecki_core_upgrade(struct lock_core *core, struct lock_wish *wish, int64_t
 void snecki_conv_granted(struct lock_core *core, struct lock_grant *grant, int64_t now_ns) {
 	snecki_grant_tell_siblings(grant, grant->server_token);
 	snecki_grant_rename(core, grant);
-	grant->mode = 'W';
-	grant->wanted = false;
+	grant->mode = 'W';  /* as wanted as it was: those who wait have not been told that we went before */
 	if (!grant->wish) { /* given up meanwhile */
 		if (grant->release_after_conv)
 			snecki_conv_over(core, grant, now_ns);
@@ -436,7 +435,7 @@ static void on_downgrade(struct lock_core *core, struct lock_grant *grant, const
 	case LOCK_GRANTED:
 		snecki_grant_rename(core, grant);
 		grant->mode = 'R';
-		grant->wanted = outcome->wanted;
+		snecki_lease_wanted(core, grant, outcome->wanted, sent_ns, now_ns);
 		grant->token = outcome->token;
 		grant->server_token = outcome->token;
 		snecki_grant_tell_siblings(grant, outcome->token);

@@ -89,9 +89,12 @@ struct lock_entry *snecki_entry_get(struct lock_core *core, const struct lock_tr
 	struct lock_realm *realm = find_realm(core, layout, create);
 	if (!realm)
 		return NULL;
+	struct lock_entry *recent = realm->recent;
+	if (recent && recent->name_len == name_len && memcmp(recent->name, name, name_len) == 0)
+		return recent;
 	struct map_node *node = snecki_map_find(&realm->entries, name, name_len);
 	if (node)
-		return MAP_ITEM(node, struct lock_entry, by_name);
+		return realm->recent = MAP_ITEM(node, struct lock_entry, by_name);
 	if (!create)
 		return NULL;
 	struct lock_entry *entry = calloc(1, sizeof *entry + name_len);
@@ -105,7 +108,7 @@ struct lock_entry *snecki_entry_get(struct lock_core *core, const struct lock_tr
 	snecki_list_init(&entry->queue);
 	snecki_list_init(&entry->later);
 	snecki_map_insert(&realm->entries, &entry->by_name, entry->name, name_len);
-	return entry;
+	return realm->recent = entry;
 }
 
 struct lock_entry *snecki_entry_next(const struct lock_core *core, const struct lock_entry *entry) {
@@ -124,6 +127,8 @@ void snecki_entry_settle(struct lock_entry *entry) {
 	if (entry->calls || !snecki_list_empty(&entry->grants) || !snecki_list_empty(&entry->queue) ||
 	        !snecki_list_empty(&entry->later))
 		return;
+	if (entry->realm->recent == entry)
+		entry->realm->recent = NULL;
 	snecki_map_remove(&entry->realm->entries, &entry->by_name);
 	free(entry);
 }
@@ -424,8 +429,8 @@ static void look_again(struct lock_core *core, struct lock_grant *grant, int64_t
 	(void)core;
 	if (grant->state == GRANT_QUEUED || grant->conv == CONV_UP_QUEUED)
 		grant->beat_at_ns = now_ns;
-	else if (grant->lingers && !grant->marking)
-		grant->mark_at_ns = now_ns; /* the answer says whether it is wanted */
+	else if (grant->state == GRANT_HELD)
+		snecki_linger_look(grant, now_ns);
 }
 
 void snecki_core_subscribed(struct lock_core *core, int64_t now_ns) {

@@ -92,7 +92,7 @@ void snecki_lease_suspect(struct lock_core *core, struct lock_grant *grant, bool
 		set_state(core, LIST_ITEM(h, struct lock_hold, in_grant), suspect ? HOLD_SUSPECT : HOLD_HELD);
 }
 
-void snecki_lease_wanted(struct lock_core *core, struct lock_grant *grant, bool wanted, int64_t now_ns) {
+static void set_wanted(struct lock_core *core, struct lock_grant *grant, bool wanted, int64_t now_ns) {
 	if (wanted && !grant->wanted) {
 		grant->wanted_ns = now_ns;
 		grant->handovers = 0;
@@ -100,6 +100,19 @@ void snecki_lease_wanted(struct lock_core *core, struct lock_grant *grant, bool 
 	grant->wanted = wanted;
 	if (grant->lingers)
 		snecki_lease_arm(core, grant);
+}
+
+void snecki_lease_hint(struct lock_core *core, struct lock_grant *grant, int64_t now_ns) {
+	grant->hint_ns = now_ns;
+	if (grant->state == GRANT_HELD)
+		set_wanted(core, grant, true, now_ns);
+}
+
+/* Messages and answers come on different ways: one that was heard after the request had left may be newer
+ * than its answer, and is not sent again for a heartbeat. */
+void snecki_lease_wanted(
+        struct lock_core *core, struct lock_grant *grant, bool wanted, int64_t sent_ns, int64_t now_ns) {
+	set_wanted(core, grant, wanted || grant->hint_ns >= sent_ns, now_ns);
 }
 
 /* ---- Confirmation -------------------------------------------------------------------------------*/

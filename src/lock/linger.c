@@ -42,7 +42,8 @@ int64_t snecki_linger_ends(const struct lock_core *core, const struct lock_grant
 
 /* What the server was told is no longer so, or is so again. */
 static void mark_later(struct lock_grant *grant, int64_t now_ns) {
-	grant->mark_at_ns = grant->lingers == grant->marked ? NS_NEVER : now_ns + LINGER_MARK_NS;
+	if (!grant->unheard)
+		grant->mark_at_ns = grant->lingers == grant->marked ? NS_NEVER : now_ns + LINGER_MARK_NS;
 }
 
 bool snecki_linger_begin(struct lock_core *core, struct lock_grant *grant, int64_t now_ns) {
@@ -56,6 +57,18 @@ bool snecki_linger_begin(struct lock_core *core, struct lock_grant *grant, int64
 	mark_later(grant, now_ns);
 	snecki_lease_arm(core, grant);
 	return true;
+}
+
+/* Matters where it lingers, or will when it is released. */
+void snecki_linger_look(struct lock_grant *grant, int64_t now_ns) {
+	bool wished = grant->lingers;
+
+	LIST_EACH (h, &grant->holds)
+		wished = wished || LIST_ITEM(h, struct lock_hold, in_grant)->linger_ms > 0;
+	if (!wished)
+		return;
+	grant->unheard = true;
+	grant->mark_at_ns = now_ns;
 }
 
 void snecki_linger_over(struct lock_core *core, struct lock_grant *grant, int64_t now_ns) {
@@ -93,6 +106,7 @@ void snecki_linger_mark(struct lock_core *core, struct lock_grant *grant, int64_
 		grant->mark_at_ns = now_ns + LINGER_MARK_NS;
 		return;
 	}
+	grant->unheard = false;
 	struct lock_call *call = snecki_call_new(core, grant->entry, grant, OP_LINGER);
 	if (!call)
 		return;
@@ -102,7 +116,7 @@ void snecki_linger_mark(struct lock_core *core, struct lock_grant *grant, int64_
 }
 
 void snecki_linger_marked(struct lock_core *core, struct lock_grant *grant, const struct lock_call *call,
-        const struct lock_outcome *outcome, int64_t now_ns) {
+        const struct lock_outcome *outcome, int64_t sent_ns, int64_t now_ns) {
 	grant->marking = false;
 	if (grant->state != GRANT_HELD || call->op.attempt != grant->attempt || !snecki_grant_named(grant))
 		return;
@@ -114,7 +128,7 @@ void snecki_linger_marked(struct lock_core *core, struct lock_grant *grant, cons
 		}
 		grant->marked = call->op.lingers;
 		mark_later(grant, now_ns);
-		snecki_lease_wanted(core, grant, outcome->wanted, now_ns);
+		snecki_lease_wanted(core, grant, outcome->wanted, sent_ns, now_ns);
 		break;
 	case LOCK_UNKNOWN: /* it may have run: then it has to be taken back */
 		grant->marked = true;

@@ -89,8 +89,7 @@ void snecki_core_note(struct lock_core *core, const struct lock_note *note, int6
 			on_grant_note(core, grant, note, now_ns);
 		break;
 	case LOCK_NOTE_WANTED:
-		if (grant->state == GRANT_HELD)
-			snecki_lease_wanted(core, grant, true, now_ns);
+		snecki_lease_hint(core, grant, now_ns);
 		break;
 	case LOCK_NOTE_BROKEN:
 		on_broken_note(core, grant, ref->conv, now_ns);

@@ -76,11 +76,12 @@ struct lock_grant {
 	bool may_be_late;        /* a request of it went unanswered, and may still run */
 	bool beside;             /* another grant of this session may hold beside it, and move the token */
 	bool prefer;
-	bool lingers;                     /* nobody here holds it; kept for the next: see linger.c */
-	bool marked;                      /* the server was told that it lingers */
-	bool marking;                     /* it is being told that it does, or that it does not any more */
-	bool listening;                   /* hooks->listen was told */
-	unsigned polls;                   /* questions asked again since it waits */
+	bool lingers;   /* nobody here holds it; kept for the next: see linger.c */
+	bool marked;    /* the server was told that it lingers */
+	bool marking;   /* it is being told that it does, or that it does not any more */
+	bool unheard;   /* the server is to be told at once: its answer says whether it is wanted */
+	bool listening; /* hooks->listen was told */
+	unsigned polls; /* questions asked again since it waits */
 	uint32_t told_reads, told_writes; /* traits.counts: what the server was told last */
 	uint64_t attempt;
 	uint64_t conv_attempt;
@@ -98,7 +99,8 @@ struct lock_grant {
 	int64_t beat_at_ns;
 	int64_t retry_at_ns;
 	int64_t leave_until_ns;
-	int64_t wanted_ns;
+	int64_t wanted_ns;       /* since when */
+	int64_t hint_ns;         /* when a message last said so; 0: none has */
 	int64_t granted_ns;      /* since when it is held */
 	int64_t linger_ms;       /* as the hold wished that went last */
 	int64_t linger_until_ns; /* `lingers`: unless it is wanted */
@@ -136,6 +138,7 @@ struct lock_entry {
 struct lock_realm {
 	const struct lock_traits *layout;
 	struct map entries;
+	struct lock_entry *recent; /* the one that was asked for last, as mostly the next one is; or NULL */
 };
 
 /* One of several servers: a slow one holds up only what is its own. */
@@ -238,7 +241,11 @@ void snecki_lease_lose(struct lock_core *core, struct lock_grant *grant, enum ho
 /* Its time is over by our clock; the server may keep it longer, so it is given back as well. */
 void snecki_lease_expire(struct lock_core *core, struct lock_grant *grant, int64_t now_ns);
 void snecki_lease_suspect(struct lock_core *core, struct lock_grant *grant, bool suspect);
-void snecki_lease_wanted(struct lock_core *core, struct lock_grant *grant, bool wanted, int64_t now_ns);
+/* A message says that it is wanted. */
+void snecki_lease_hint(struct lock_core *core, struct lock_grant *grant, int64_t now_ns);
+/* The answer to a request that was sent then says whether it is. */
+void snecki_lease_wanted(
+        struct lock_core *core, struct lock_grant *grant, bool wanted, int64_t sent_ns, int64_t now_ns);
 void snecki_lease_clock(struct lock_core *core, unsigned lane, const struct lock_outcome *outcome,
         int64_t sent_ns, int64_t now_ns);
 void snecki_lease_timer(struct lock_core *core, struct lock_grant *grant, int64_t now_ns);
@@ -292,10 +299,11 @@ int64_t snecki_linger_ends(const struct lock_core *core, const struct lock_grant
 void snecki_linger_over(struct lock_core *core, struct lock_grant *grant, int64_t now_ns); /* give it back */
 void snecki_linger_retaken(struct lock_core *core, struct lock_grant *grant, int64_t now_ns);
 void snecki_linger_make_way(struct lock_core *core, struct lock_entry *entry, char mode, int64_t now_ns);
+void snecki_linger_look(struct lock_grant *grant, int64_t now_ns); /* messages may have been missed */
 void snecki_linger_renewed(struct lock_grant *grant, int64_t now_ns);
 void snecki_linger_mark(struct lock_core *core, struct lock_grant *grant, int64_t now_ns);
 void snecki_linger_marked(struct lock_core *core, struct lock_grant *grant, const struct lock_call *call,
-        const struct lock_outcome *outcome, int64_t now_ns);
+        const struct lock_outcome *outcome, int64_t sent_ns, int64_t now_ns);
 
 /* detach.c */
 void snecki_detach_reply(struct lock_core *core, struct lock_grant *grant, const struct lock_call *call,

@@ -280,9 +280,25 @@ static void release_idle(struct lock_core *core, struct lock_entry *entry, int64
 	}
 }
 
+/* Nobody waits for anything, and the one grant there is has all that it needs: re-entry, and what is taken
+ * again and again, come here each time. */
+static bool is_at_rest(const struct lock_core *core, const struct lock_entry *entry, int64_t now_ns) {
+	const struct list *grants = &entry->grants;
+
+	if (!snecki_list_empty(&entry->queue) || !snecki_list_empty(&entry->later) || entry->pending ||
+	        grants->next == grants || grants->next != grants->prev || entry->realm->layout->counts)
+		return false;
+	const struct lock_grant *grant = LIST_ITEM(grants->next, struct lock_grant, in_entry);
+	if (grant->state != GRANT_HELD || grant->conv != CONV_NONE || grant->fresh || grant->renew_first)
+		return false;
+	return !snecki_grant_empty(grant) || (grant->lingers && now_ns < snecki_linger_ends(core, grant));
+}
+
 void snecki_pump(struct lock_core *core, struct lock_entry *entry, int64_t now_ns) {
 	struct lock_wish *wish;
 
+	if (is_at_rest(core, entry, now_ns))
+		return;
 	snecki_conv_try_finish(core, entry, now_ns);
 	snecki_conv_start_later(core, entry, now_ns);
 	while ((wish = head_of(entry)) && serve_locally(core, entry, wish, now_ns))

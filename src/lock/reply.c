@@ -101,8 +101,7 @@ static void granted_by_answer(struct lock_core *core, struct lock_grant *grant,
         const struct lock_outcome *outcome, int64_t sent_ns, int64_t now_ns) {
 	grant->token = outcome->token;
 	grant->server_token = outcome->token;
-	grant->wanted = outcome->wanted;
-	grant->wanted_ns = now_ns;
+	snecki_lease_wanted(core, grant, outcome->wanted, sent_ns, now_ns);
 	grant->valid_until_ns = 0;
 	snecki_lease_confirm(core, grant, outcome, grant->lease_ms, sent_ns, now_ns);
 	become_held(core, grant, now_ns);
@@ -286,7 +285,7 @@ static void on_claim(struct lock_core *core, struct lock_grant *grant, const str
 		snecki_lease_confirm(core, grant, outcome, call->op.lease_ms, sent_ns, now_ns);
 		if (grant->private_) /* until now the fixed lease could only be vouched for as the waiter's */
 			snecki_lease_extend_fixed(grant, call->op.lease_ms, sent_ns);
-		snecki_lease_wanted(core, grant, outcome->wanted, now_ns);
+		snecki_lease_wanted(core, grant, outcome->wanted, sent_ns, now_ns);
 		grant->renew_at_ns = sent_ns + grant->lease_ms * NS_PER_MS / 3;
 		break;
 	case LOCK_BROKEN:
@@ -379,7 +378,7 @@ static void renew_confirmed(struct lock_core *core, struct lock_grant *grant, co
 
 	core->counters.renewals++;
 	snecki_lease_confirm(core, grant, outcome, call->op.lease_ms, sent_ns, now_ns);
-	snecki_lease_wanted(core, grant, outcome->wanted, now_ns);
+	snecki_lease_wanted(core, grant, outcome->wanted, sent_ns, now_ns);
 	grant->renew_tried = grant->renew_first;
 	grant->renew_first = false;
 	grant->renew_refused = false;
@@ -496,7 +495,7 @@ static void dispatch(struct lock_core *core, struct lock_grant *grant, struct lo
 		on_renew(core, grant, call, outcome, detail, sent_ns, now_ns);
 		return;
 	case OP_LINGER:
-		snecki_linger_marked(core, grant, call, outcome, now_ns);
+		snecki_linger_marked(core, grant, call, outcome, sent_ns, now_ns);
 		return;
 	case OP_RELEASE:
 		on_leave(core, grant, call, outcome, detail, now_ns);

@@ -404,6 +404,52 @@ static void crowds_of_two_sessions_take_turns(void **state) {
 	assert_true(test_is_idle(server, "door"));
 }
 
+struct looping {
+	sneck_client *client;
+	atomic_bool stop;
+	atomic_long rounds;
+};
+
+static void *take_on_and_on(void *arg) {
+	struct looping *looping = arg;
+	sneck_acquire_options options = test_waiting(20000);
+
+	while (!atomic_load(&looping->stop)) {
+		sneck_hold *hold = NULL;
+		if (sneck_acquire(looping->client, "door", SNECK_WRITE, &options, &hold, NULL) != 0 ||
+		        sneck_release(hold) != 0)
+			return NULL;
+		atomic_fetch_add(&looping->rounds, 1);
+	}
+	return looping;
+}
+
+/* A thread that is in the client all the time leaves room for the message that asks for the lock. */
+static void a_loop_without_a_pause_lets_others_in(void **state) {
+	(void)state;
+	struct looping looping = { .client = open_lingering(LONG_MS) };
+	sneck_client *other = test_open(server->url);
+	pthread_t thread;
+	void *end;
+
+	let_linger(looping.client, "door", SNECK_WRITE);
+	test_release(test_take(other, "another", SNECK_READ, 1000));
+	assert_true(WAIT_UNTIL(hears_messages(other), 5000));
+	assert_int_equal(pthread_create(&thread, NULL, take_on_and_on, &looping), 0);
+	for (int i = 0; i < 20; i++) {
+		long rounds = atomic_load(&looping.rounds);
+		assert_true(WAIT_UNTIL(atomic_load(&looping.rounds) > rounds + 1000, 10000));
+		int64_t began_ms = test_now_ms();
+		test_release(test_take(other, "door", SNECK_WRITE, 10000));
+		assert_true(test_now_ms() - began_ms < TEST_SLACK_MS);
+	}
+	atomic_store(&looping.stop, true);
+	pthread_join(thread, &end);
+	assert_non_null(end);
+	sneck_close(looping.client);
+	sneck_close(other);
+}
+
 /* ---- How long others wait -----------------------------------------------------------------------*/
 
 enum { OWN = 6 };
@@ -528,6 +574,7 @@ int main(void) {
 		TEST(it_is_shown_and_taken_again_all_the_same),
 		TEST(refused_where_it_cannot_be_asked_for),
 		TEST(crowds_of_two_sessions_take_turns),
+		TEST(a_loop_without_a_pause_lets_others_in),
 		TEST(how_often_it_is_passed_on_is_an_option),
 		TEST(a_stream_of_local_readers_lets_a_writer_in),
 	};

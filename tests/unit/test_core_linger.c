@@ -560,7 +560,71 @@ static void messages_flow_again(void **state) {
 	begin_lingering(bench, 'R');
 	snecki_core_subscribed(bench->core, bench->now_ns); /* what was said before was not heard */
 	pass_ms(bench, 1);
-	assert_true(expect(bench, OP_LINGER)->op.lingers);
+	struct lock_call *mark = expect(bench, OP_LINGER);
+	assert_true(mark->op.lingers);
+	confirm(bench, mark);
+	struct deed *hold = take_lingering(bench, 1, 'R'); /* also about what is to linger again */
+	snecki_core_subscribed(bench->core, bench->now_ns);
+	pass_ms(bench, 1);
+	mark = expect(bench, OP_LINGER);
+	assert_false(mark->op.lingers);
+	struct lock_outcome outcome = outcome_of(bench, LOCK_GRANTED);
+	outcome.wanted = true;
+	outcome.deadline_ms = outcome.server_us / 1000 + LEASE_MS;
+	answer_outcome(bench, mark, &outcome);
+	ask(bench, WISH_RELEASE, hold);
+	answer(bench, expect(bench, OP_RELEASE), LOCK_DONE);
+	hold_it(bench, 1, 'R'); /* but about nothing else */
+	snecki_core_subscribed(bench->core, bench->now_ns);
+	pass_ms(bench, 1);
+	expect_silence(bench);
+}
+
+/* The message that asks for it back is on another line than the answers, and may be faster. */
+static void a_message_may_be_newer_than_an_answer(void **state) {
+	struct bench *bench = bench_of(state);
+	struct deed *hold = take_lingering(bench, 1, 'R');
+	struct lock_call *call = expect(bench, OP_ACQUIRE);
+
+	pass_ms(bench, 1);
+	hear_wanted(bench, 1); /* granted meanwhile, and wanted already */
+	pass_ms(bench, 1);
+	grant(bench, call);
+	assert_true(has(hold));
+	ask(bench, WISH_RELEASE, hold);
+	answer(bench, expect(bench, OP_RELEASE), LOCK_DONE);
+	/* In the queue, granted by a message; the claim was answered before the other one joined. */
+	hold = take_lingering(bench, 1, 'R');
+	queue_up(bench, expect(bench, OP_ACQUIRE));
+	pass_ms(bench, 1);
+	hear_grant(bench, 2);
+	call = expect(bench, OP_BEAT);
+	pass_ms(bench, 1);
+	hear_wanted(bench, 2);
+	confirm(bench, call);
+	ask(bench, WISH_RELEASE, hold);
+	answer(bench, expect(bench, OP_RELEASE), LOCK_DONE);
+	/* One that was sent later knows better. */
+	hold = hold_lingering(bench, 1, 'R');
+	hear_wanted(bench, 3);
+	pass_ms(bench, 1);
+	ask(bench, WISH_RENEW, hold);
+	confirm(bench, expect(bench, OP_RENEW));
+	let_linger(bench, hold);
+}
+
+static void wanted_as_a_reader_wanted_as_a_writer(void **state) {
+	struct bench *bench = bench_of(state);
+	struct deed *hold = hold_lingering(bench, 1, 'R');
+
+	pass_ms(bench, LEAST_MS);
+	hear_wanted(bench, 1);
+	ask(bench, WISH_UPGRADE, hold);
+	queue_up(bench, expect(bench, OP_UPGRADE));
+	hear_grant(bench, 2); /* ahead of those who wait, and they wait on */
+	assert_int_equal(hold->hold.mode, 'W');
+	ask(bench, WISH_RELEASE, hold);
+	answer(bench, expect(bench, OP_RELEASE), LOCK_DONE);
 }
 
 static void unanswered_marks_harm_nobody(void **state) {
@@ -627,6 +691,8 @@ int main(void) {
 		TEST(its_answer_says_that_it_is_gone),
 		TEST(another_number_in_its_answer_is_a_loss),
 		TEST(messages_flow_again),
+		TEST(a_message_may_be_newer_than_an_answer),
+		TEST(wanted_as_a_reader_wanted_as_a_writer),
 		TEST(unanswered_marks_harm_nobody),
 		POLLS(nothing_lingers_where_nobody_can_ask_for_it),
 	};
