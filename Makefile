@@ -43,7 +43,7 @@ mutants: setup-dev ## put known defects into a copy, one by one; each must be ca
 mutants-quick: setup-dev ## the same with a few, others every day
 	@tools/mutants --quick $(MUTANTS)
 
-interop: setup-interop ## the real Redisson from Maven and sneck on one server
+interop: setup-interop ## the real Redisson from Maven and sneck on one server, and in a cluster
 	@tools/build.sh dev
 	@tests/interop/run.sh build/dev
 

@@ -3,7 +3,7 @@
  *
  * A request that a cluster did not execute (MOVED, ASK, TRYAGAIN, CLUSTERDOWN, or it could not be sent) is
  * sent again by itself: at once where the answer says so, else a little later. That ends after HOPS_MAX
- * times, or when it has taken as long as a command may, and with it the request. Sending again puts it
+ * redirections, or when it has taken as long as a command may, and with it the request. Sending again puts it
  * behind whatever was sent meanwhile, perhaps behind its own withdrawal, so its owner is asked, and
  * sends it (req.resend). Nothing is ever sent again that may have been executed.
  *
@@ -222,6 +222,10 @@ bool snecki_route_redirect(void *ctx, struct req *req, const struct redisReply *
 	}
 	if (down)
 		snecki_slots_want(servers->slots);
+	/* A slot that is being moved sends a request with several keys on (ASK), and back (TRYAGAIN), as long
+	 * as that takes: time is its limit. */
+	if (again)
+		req->hops = 0;
 	return pause_then_again(servers, req);
 }
 

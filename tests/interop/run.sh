@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# sneck and the real Redisson, an old version and the newest, each with a server of its own, at once.
+# sneck and the real Redisson, an old version and the newest, each with a server of its own, at once, and then
+# each in a cluster of its own.
 #
 #   tests/interop/run.sh BUILD_DIR
 #
@@ -18,10 +19,13 @@ for tool in java mvn; do
 		exit 1
 	fi
 done
-if [ ! -x "$build/tests/interop/test_interop" ]; then
-	echo "interop: $build/tests/interop/test_interop is not built" >&2
-	exit 1
-fi
+programs="test_interop test_interop_cluster"
+for program in $programs; do
+	if [ ! -x "$build/tests/interop/$program" ]; then
+		echo "interop: $build/tests/interop/$program is not built" >&2
+		exit 1
+	fi
+done
 
 for version in $versions; do
 	out=$build/interop/$version
@@ -37,10 +41,18 @@ for version in $versions; do
 	touch "$out/built"
 done
 
+# All programs, whatever becomes of the first.
+run_all() {
+	result=0
+	for program in $programs; do
+		SNECK_INTEROP_JAVA=$build/interop/$1 "$build/tests/interop/$program" || result=1
+	done
+	return $result
+}
+
 pids=
 for version in $versions; do
-	SNECK_INTEROP_JAVA=$build/interop/$version "$build/tests/interop/test_interop" \
-		>"$build/interop/$version/log" 2>&1 &
+	run_all "$version" >"$build/interop/$version/log" 2>&1 &
 	pids="$pids $!"
 done
 passed=0

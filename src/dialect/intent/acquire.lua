@@ -1,4 +1,4 @@
--- KEYS lock, prefix of what lies beside it; ARGV owner, mode (R|W), lease ms, ms that the mark of a waiting writer lasts (0: does not wait), holds
+-- KEYS lock, prefix of what lies beside it, channel; ARGV owner, mode (R|W), lease ms, ms that the mark of a waiting writer lasts (0: does not wait), holds
 -- REPLY granted|waiting|busy|gone|buried, us, owner, 0, ms left, who stands in the way, the document's result
 local key, prefix = KEYS[1], KEYS[2]
 local owner, wants, lease, wait_lease, holds = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])

@@ -1,4 +1,4 @@
--- KEYS lock, prefix of what lies beside it; ARGV mode letter and owner, bury ms
+-- KEYS lock, prefix of what lies beside it, channel; ARGV mode letter and owner, bury ms
 -- REPLY done|gone, us
 local key, prefix = KEYS[1], KEYS[2]
 local holds, victim = string.sub(ARGV[1], 1, 1), string.sub(ARGV[1], 2)

@@ -1,4 +1,4 @@
--- KEYS lock, prefix of what lies beside it; ARGV most parties to list
+-- KEYS lock, prefix of what lies beside it, channel; ARGV most parties to list
 -- REPLY lock, us, mode ('', R, W), holders, waiters, {holder, holds, ms left, …}, {waiter, 0, ms left}
 -- Reads only: for EVALSHA_RO, on replicas, and for users who may not write. Of few readers the dead are
 -- passed over; of many they are counted.

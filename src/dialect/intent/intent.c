@@ -69,23 +69,24 @@ static enum intent_script add_args(
 	}
 }
 
-/* The lock, and what the names of everything beside it begin with. */
-static void make_keys(const struct dialect_session *session, const char *name, size_t name_len,
-        struct buf *key, struct buf *prefix) {
-	snecki_compat_name(session, name, name_len, key);
-	if (!key->failed)
-		snecki_compat_suffixed(prefix, key, "");
-}
-
+/* The lock, what the names of everything beside it begin with, and the channel. That makes two different keys
+ * at the least, of which one never exists: in a cluster no script begins while the slot is being moved, where
+ * it would fail in the middle, at the first key that is not there any more. */
 static void add_keys(
         struct compat_call *call, const struct dialect_session *session, const char *name, size_t name_len) {
-	struct buf key = BUF_INIT, prefix = BUF_INIT;
+	static const char *const suffixes[] = { "", "channel" };
+	struct buf key = BUF_INIT, beside = BUF_INIT;
 
-	make_keys(session, name, name_len, &key, &prefix);
+	snecki_compat_name(session, name, name_len, &key);
 	snecki_compat_key(call, &key);
-	snecki_compat_key(call, &prefix);
+	for (size_t i = 0; i < sizeof suffixes / sizeof suffixes[0]; i++) {
+		snecki_buf_clear(&beside);
+		if (!key.failed)
+			snecki_compat_suffixed(&beside, &key, suffixes[i]);
+		snecki_compat_key(call, &beside);
+	}
 	snecki_buf_done(&key);
-	snecki_buf_done(&prefix);
+	snecki_buf_done(&beside);
 }
 
 static bool can(const struct lock_op *op) {

@@ -1,4 +1,4 @@
--- KEYS lock, prefix of what lies beside it; ARGV owner, mode (R|W), lease ms, reads
+-- KEYS lock, prefix of what lies beside it, channel; ARGV owner, mode (R|W), lease ms, reads
 -- REPLY granted|gone, us, owner, 0, ms left, '', ''
 local key, prefix = KEYS[1], KEYS[2]
 local owner, holds, lease, reads = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])

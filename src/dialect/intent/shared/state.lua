@@ -4,7 +4,7 @@ local call = redis.call
 local clock = call('TIME')
 local us = clock[1] * 1000000 + clock[2]
 local MANY, SOME, DEEP = 64, 16, 64
-local mark, graves, channel = prefix .. ':wait_write', prefix .. ':sneck_buried:', prefix .. ':channel'
+local mark, graves, channel = prefix .. ':wait_write', prefix .. ':sneck_buried:', KEYS[3]
 
 local function digits(number)
 	return string.format('%d', number)

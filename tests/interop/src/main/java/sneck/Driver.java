@@ -150,12 +150,28 @@ public final class Driver {
         }
     }
 
+    /** One server, or some nodes of a cluster with commas between them: redis://a:1,b:2. */
+    private static void name(Config config, String url) {
+        if (url.contains(",")) {
+            String[] nodes = url.substring(url.indexOf("//") + 2).split(",");
+            for (int i = 0; i < nodes.length; i++) {
+                nodes[i] = "redis://" + nodes[i];
+            }
+            config.useClusterServers().addNodeAddress(nodes).setMasterConnectionMinimumIdleSize(1)
+                    .setMasterConnectionPoolSize(8).setSlaveConnectionMinimumIdleSize(1)
+                    .setSlaveConnectionPoolSize(4).setSubscriptionConnectionMinimumIdleSize(1)
+                    .setSubscriptionConnectionPoolSize(4);
+            return;
+        }
+        config.useSingleServer().setAddress(url).setConnectionMinimumIdleSize(1).setConnectionPoolSize(16)
+                .setSubscriptionConnectionMinimumIdleSize(1).setSubscriptionConnectionPoolSize(4);
+    }
+
     public static void main(String[] args) throws Exception {
         Config config = new Config();
         config.setLockWatchdogTimeout(Long.parseLong(args[1]));
         config.setThreads(8).setNettyThreads(4);
-        config.useSingleServer().setAddress(args[0]).setConnectionMinimumIdleSize(1).setConnectionPoolSize(16)
-                .setSubscriptionConnectionMinimumIdleSize(1).setSubscriptionConnectionPoolSize(4);
+        name(config, args[0]);
         client = Redisson.create(config);
         say("ready");
         Map<String, ExecutorService> threads = new HashMap<>();
