@@ -38,6 +38,7 @@ int campaign_cancel(const struct options *options) {
 	uint32_t count = options->count ? options->count : RACES;
 	struct rig_shape shape = { .subject = options->subject,
 		.layout = options->layout,
+		.linger_ms = options->linger_ms,
 		.workers = WORKERS,
 		.group = 1,
 		.threads = THREADS,

@@ -267,6 +267,7 @@ int campaign_groups(const struct options *options) {
 	struct rig_shape shape = siege.harm->shape;
 	shape.subject = options->subject;
 	shape.layout = options->layout;
+	shape.linger_ms = options->linger_ms;
 	shape.plain = true;
 	shape.command_ms = 300;
 	siege.rig = &rig;

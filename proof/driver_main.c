@@ -4,11 +4,10 @@
  *   sneck-nemesis [--seed N] [--minutes M] [--only KIND]      faults of all kinds, one after the other
  *   sneck-nemesis --campaign NAME [--count N]                 mixed, kill, stop, silence, cancel, messages
  *   sneck-nemesis --dialect NAME …                            the same on another layout (layout.c)
- *   sneck-nemesis --topology sentinel|cluster [--campaign mixed|failover]
- *                                                             the same on more than one server (site.h)
- *   sneck-nemesis --campaign control --subject naive|redispy|sneck
- *                                                             what must be found, and what must not
- *   sneck-nemesis --plan | --list                             what would be done; what there is
+ *   sneck-nemesis --linger …                                  the same with locks that linger after their
+ * release sneck-nemesis --topology sentinel|cluster [--campaign mixed|failover] the same on more than one
+ * server (site.h) sneck-nemesis --campaign control --subject naive|redispy|sneck what must be found, and what
+ * must not sneck-nemesis --plan | --list                             what would be done; what there is
  */
 #include "driver.h"
 
@@ -36,6 +35,9 @@ static const struct {
 	{ "messages", campaign_messages },
 };
 
+/* Longer than most pauses between two turns, shorter than a lease. */
+enum { LINGER_MS = 400 };
+
 static int list_faults(enum site_kind site) {
 	const struct fault_kind *kinds[FAULT_KINDS_MAX];
 	size_t n = fault_list(site, NULL, kinds);
@@ -52,7 +54,7 @@ static int usage(void) {
 	        "       [--count N] [--acquisitions N] [--minutes M] [--only KIND] [--results DIR] [--keep]\n"
 	        "       [--subject sneck|naive|redispy] [--dialect NAME] [--topology "
 	        "single|sentinel|cluster]\n"
-	        "       [--plan] [--list]\n");
+	        "       [--linger] [--plan] [--list]\n");
 	return 64;
 }
 
@@ -61,7 +63,7 @@ static int parse(int argc, char **argv, struct options *options) {
 		{ "count", 1, 0, 'n' }, { "acquisitions", 1, 0, 'a' }, { "minutes", 1, 0, 'm' },
 		{ "only", 1, 0, 'o' }, { "results", 1, 0, 'r' }, { "plan", 0, 0, 'p' }, { "list", 0, 0, 'l' },
 		{ "keep", 0, 0, 'k' }, { "subject", 1, 0, 'S' }, { "dialect", 1, 0, 'd' },
-		{ "topology", 1, 0, 't' }, { 0, 0, 0, 0 } };
+		{ "topology", 1, 0, 't' }, { "linger", 0, 0, 'L' }, { 0, 0, 0, 0 } };
 	for (int c; (c = getopt_long(argc, argv, "", names, NULL)) != -1;) {
 		switch (c) {
 		case 'c':
@@ -101,6 +103,9 @@ static int parse(int argc, char **argv, struct options *options) {
 			if (!site_find(optarg, &options->site))
 				return -1;
 			break;
+		case 'L':
+			options->linger_ms = LINGER_MS;
+			break;
 		case 'l':
 			exit(list_faults(options->site));
 		default:
@@ -124,7 +129,7 @@ static bool is_possible(const struct options *options) {
 		return false;
 	if (options->layout == &proof_native)
 		return true;
-	return options->layout && strcmp(options->campaign, "messages") != 0 &&
+	return options->layout && !options->linger_ms && strcmp(options->campaign, "messages") != 0 &&
 	       strcmp(options->campaign, "control") != 0 && !options->results;
 }
 

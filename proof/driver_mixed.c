@@ -131,6 +131,7 @@ static int one_round(const struct options *options, struct plan *plan, uint32_t 
 	struct rig_shape shape = usual_shape;
 	shape.subject = options->subject;
 	shape.layout = options->layout;
+	shape.linger_ms = options->linger_ms;
 	shape.site = options->site;
 	if (options->site !=
 	        SITE_SINGLE) { /* leases outlast a failover; else every hold would end by itself */

@@ -93,9 +93,9 @@ void driver_judge(struct rig *rig, struct verdict *verdict) {
 }
 
 void driver_kept(const struct rig *rig, const struct options *options) {
-	printf("histories kept in %s; again: --campaign %s --topology %s --dialect %s --seed %llu\n",
+	printf("histories kept in %s; again: --campaign %s --topology %s --dialect %s --seed %llu%s\n",
 	        rig->dir, options->campaign, site_name(options->site), options->layout->dialect,
-	        (unsigned long long)options->seed);
+	        (unsigned long long)options->seed, options->linger_ms ? " --linger" : "");
 }
 
 void driver_say(const char *format, ...) {

@@ -31,10 +31,11 @@ struct hold {
 	char lock[WORKER_NAME_MAX];
 };
 
-static int naive_open(const char *url, uint32_t command_ms, void **ret_session) {
+static int naive_open(const char *url, uint32_t command_ms, uint32_t linger_ms, void **ret_session) {
 	static const char scheme[] = "unix://";
 	struct session *session = calloc(1, sizeof *session);
 
+	(void)linger_ms;
 	if (!session)
 		return SNECK_ENOMEM;
 	if (strncmp(url, scheme, sizeof scheme - 1) != 0 || strlen(url) >= sizeof session->path) {

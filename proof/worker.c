@@ -131,7 +131,7 @@ static int prepare(struct worker *worker, struct leftovers *ret_before) {
 	}
 	have_had_a_thread();
 	*ret_before = count_leftovers();
-	int r = config->subject->open(config->url, config->command_ms, &worker->session);
+	int r = config->subject->open(config->url, config->command_ms, config->linger_ms, &worker->session);
 	if (r != 0)
 		fprintf(stderr, "sneck-worker: cannot open %s: %d\n", config->url, r);
 	return r;

@@ -34,7 +34,7 @@ enum { WORKER_ID_MAX = 64, WORKER_STALL = 255 /* as the kind of a fault: the mac
 /* What is under test. Results are 0 or a negative SNECK_E… code; states are those of sneck_state. */
 struct worker_subject {
 	const char *name;
-	int (*open)(const char *url, uint32_t command_ms, void **ret_session);
+	int (*open)(const char *url, uint32_t command_ms, uint32_t linger_ms, void **ret_session);
 	void (*close)(void *session);
 	int (*acquire)(void *session, const char *lock, const struct worker_wish *wish, void **ret_hold);
 	int (*release)(void *hold); /* frees the hold whatever it returns */
@@ -71,6 +71,7 @@ struct worker_config {
 	uint32_t fast_locks; /* short sections: the bulk of the work */
 	uint32_t slow_locks; /* behind them: sections long enough for leases to be renewed, or to end */
 	uint32_t command_ms;
+	uint32_t linger_ms;   /* for how long what is released is kept; 0: not */
 	uint32_t races;       /* not 0: play this many races of cancel against grant instead */
 	uint32_t lease_scale; /* leases are so many times as long; 0: once */
 	uint32_t holding_ms;  /* how long a section on a slow lock takes at most */

@@ -124,7 +124,8 @@ void worker_race(struct worker_thread *thread, uint32_t rounds) {
 	race.waiter.actor = atomic_fetch_add(&worker->board->next_actor, 1) + 1;
 	race.lock = worker->config.first_lock + thread->index;
 	race.tag = (uint64_t)race.waiter.actor << 32;
-	if (worker->config.subject->open(worker->config.url, worker->config.command_ms, &race.other) != 0 ||
+	if (worker->config.subject->open(worker->config.url, worker->config.command_ms,
+	            worker->config.linger_ms, &race.other) != 0 ||
 	        worker_acquire(thread, worker->session, race.lock, &wish, false, &hold) != 0) {
 		atomic_fetch_add(&worker->place->stuck, 1);
 		return;

@@ -7,10 +7,11 @@
 
 #include <sneck/sneck.h>
 
-static int subject_open(const char *url, uint32_t command_ms, void **ret_session) {
+static int subject_open(const char *url, uint32_t command_ms, uint32_t linger_ms, void **ret_session) {
 	sneck_client_options options = SNECK_CLIENT_OPTIONS_INIT;
 	options.command_ms = command_ms;
 	options.connect_ms = command_ms;
+	options.linger_ms = linger_ms;
 	sneck_client *client = NULL;
 	int r = sneck_open(url, &options, &client, NULL);
 	if (r == 0)

@@ -65,7 +65,7 @@ void snecki_linger_look(struct lock_grant *grant, int64_t now_ns) {
 
 	LIST_EACH (h, &grant->holds)
 		wished = wished || LIST_ITEM(h, struct lock_hold, in_grant)->linger_ms > 0;
-	if (!wished)
+	if (!wished || snecki_layout_of(grant)->polls)
 		return;
 	grant->unheard = true;
 	grant->mark_at_ns = now_ns;

@@ -107,6 +107,8 @@ static void ask_again(struct lock_core *core, struct lock_grant *grant, int64_t 
 		grant->early = true;
 	else if (waits)
 		snecki_grant_beat(core, grant, now_ns);
+	else if (grant->state == GRANT_HELD)
+		snecki_linger_look(grant, now_ns);
 	snecki_lease_arm(core, grant);
 }
 

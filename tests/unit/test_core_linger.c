@@ -574,6 +574,12 @@ static void messages_flow_again(void **state) {
 	answer_outcome(bench, mark, &outcome);
 	ask(bench, WISH_RELEASE, hold);
 	answer(bench, expect(bench, OP_RELEASE), LOCK_DONE);
+	begin_lingering(bench, 'R'); /* on a channel of the lock's own */
+	snecki_core_maybe_free(bench->core, NULL, "name", 4, bench->now_ns);
+	pass_ms(bench, 1);
+	confirm(bench, expect(bench, OP_LINGER));
+	pass_ms(bench, LINGER_MS);
+	answer(bench, expect(bench, OP_RELEASE), LOCK_DONE);
 	hold_it(bench, 1, 'R'); /* but about nothing else */
 	snecki_core_subscribed(bench->core, bench->now_ns);
 	pass_ms(bench, 1);
