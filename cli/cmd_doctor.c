@@ -308,23 +308,54 @@ static void check_server(struct doctor *doctor) {
 	check_replicas(doctor);
 }
 
+/* One primary of several. */
+static int probe_node(struct doctor *doctor, int32_t node, uint32_t wanted, sneck_error *error) {
+	doctor->info = (sneck_probe_info)SNECK_PROBE_INFO_INIT;
+	doctor->info.wanted = wanted;
+	doctor->info.node = node;
+	return sneck_probe(doctor->looking->session.client, &doctor->info, error);
+}
+
+static void missing_node(struct doctor *doctor, const sneck_error *error) {
+	found(doctor, "reach", FAIL, "start it, or look for what cuts it off; its locks cannot be taken",
+	        "%s", error->text);
+}
+
 /* The first was asked everything; the others are asked about themselves. */
-static int check_servers(struct doctor *doctor, sneck_error *error) {
+static void check_servers(struct doctor *doctor) {
 	const sneck_probe_info first = doctor->info;
-	int r = 0;
 
 	check_server(doctor);
-	for (int32_t node = 1; r == 0 && node < first.nodes; node++) {
-		doctor->info = (sneck_probe_info)SNECK_PROBE_INFO_INIT;
-		doctor->info.wanted = SNECK_PROBE_SERVER;
-		doctor->info.node = node;
-		r = sneck_probe(doctor->looking->session.client, &doctor->info, error);
-		if (r == 0)
+	for (int32_t node = 1; node < first.nodes; node++) {
+		sneck_error error = { 0, 0, "", "" };
+		if (probe_node(doctor, node, SNECK_PROBE_SERVER, &error) == 0)
 			check_server(doctor);
+		else
+			missing_node(doctor, &error);
 	}
 	doctor->info = first;
 	doctor->info.where[0] = '\0'; /* what follows is about all of them */
-	return r;
+}
+
+/* Of a cluster: something could not be found out, because one of its servers does not answer. What can be is.
+ */
+static bool check_what_is_left(struct doctor *doctor) {
+	int32_t nodes = doctor->info.nodes;
+	bool any = false;
+
+	for (int32_t node = 0; node < nodes; node++) {
+		sneck_error error = { 0, 0, "", "" };
+		if (probe_node(doctor, node, SNECK_PROBE_TOPOLOGY, &error) < 0) {
+			missing_node(doctor, &error);
+			continue;
+		}
+		check_server(doctor);
+		doctor->info.where[0] = '\0';
+		if (!any)
+			check_failover(doctor);
+		any = true;
+	}
+	return any;
 }
 
 static int unreachable(struct doctor *doctor, int code, sneck_error *error) {
@@ -338,12 +369,12 @@ static int examine(struct doctor *doctor) {
 	sneck_error error = { 0, 0, "", "" };
 	int r = sneck_probe(doctor->looking->session.client, &doctor->info, &error);
 
+	if (r < 0 && doctor->info.nodes > 1 && check_what_is_left(doctor))
+		return finish(doctor);
 	if (r < 0)
 		return unreachable(doctor, r, &error);
 	check_reach(doctor);
-	r = check_servers(doctor, &error);
-	if (r < 0)
-		return unreachable(doctor, r, &error);
+	check_servers(doctor);
 	check_failover(doctor);
 	check_clock(doctor);
 	check_rights(doctor);

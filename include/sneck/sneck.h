@@ -330,7 +330,8 @@ SNECK_API int sneck_list(
 SNECK_API void sneck_lock_list_free(sneck_lock_list *list);
 
 /* Is this server fit for locks? Fills `ret_info` (begin with SNECK_PROBE_INFO_INIT, see probe.h) with
- * what its `wanted` asks for. What the server refuses to tell is unknown and no error. */
+ * what its `wanted` asks for. What the server refuses to tell is unknown and no error. In a cluster it is
+ * about primary number `node`, and `nodes` tells how many there are, also when that one did not answer. */
 SNECK_API int sneck_probe(sneck_client *client, sneck_probe_info *ret_info, sneck_error *reterr);
 
 /* End exactly the hold (or wait) `id` of `name`, as sneck_inspect tells it. The session behind it learns

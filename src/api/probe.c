@@ -2,7 +2,7 @@
 /* Is this server fit for locks? */
 #include "api/api.h"
 
-#include <inttypes.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/err.h"
@@ -15,9 +15,6 @@ int sneck_probe(sneck_client *client, sneck_probe_info *ret_info, sneck_error *r
 		return snecki_err(reterr, SNECK_EINVAL, "%s is NULL", client ? "ret_info" : "client");
 	if (ret_info->size != sizeof *ret_info)
 		return snecki_err(reterr, SNECK_EINVAL, "sneck_probe_info.size is wrong");
-	if (ret_info->node < 0 || ret_info->node >= 1)
-		return snecki_err(
-		        reterr, SNECK_EINVAL, "there is one server to ask, not %" PRId32, ret_info->node + 1);
 	int r = snecki_client_enter(client, snecki_after_ms(snecki_now_ns(), client->command_ms), reterr);
 	if (r < 0)
 		return r;
@@ -26,7 +23,11 @@ int sneck_probe(sneck_client *client, sneck_probe_info *ret_info, sneck_error *r
 	info.node = ret_info->node;
 	r = snecki_probe(client, &info, reterr);
 	snecki_client_leave(client);
-	if (r == 0)
+	if (r == 0) {
 		*ret_info = info;
+	} else { /* who else could be asked, and who was */
+		ret_info->nodes = info.nodes;
+		memcpy(ret_info->where, info.where, sizeof info.where);
+	}
 	return r;
 }

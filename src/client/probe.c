@@ -46,22 +46,58 @@ static int run(sneck_client *client, struct asks *asks, size_t n, sneck_error *r
 	return snecki_asks_run(asks, deadline_of(client), SNECK_ECONN, reterr);
 }
 
-/* The one place that would choose among several servers. */
-static struct asks *questions_to(sneck_client *client, int32_t node, size_t n) {
-	(void)node; /* there is one */
-	return snecki_asks_new(client, n);
+/* Which of the primaries it is: its number at the topology, 0 where there is one server. Nodes that the
+ * cluster has got since are behind those that were there. */
+static int find_node(
+        sneck_client *client, int32_t node, unsigned *ret_number, int32_t *ret_n, sneck_error *reterr) {
+	unsigned *numbers = NULL;
+	size_t n = 1;
+
+	*ret_number = 0;
+	if (client->url.kind == URL_CLUSTER) {
+		int r = snecki_ask_servers(client, &numbers, &n, reterr);
+		if (r < 0)
+			return r;
+	}
+	if (numbers && node >= 0 && (size_t)node < n)
+		*ret_number = numbers[node];
+	free(numbers);
+	*ret_n = (int32_t)n;
+	if (node < 0 || (size_t)node >= n)
+		return snecki_err(reterr, SNECK_EINVAL,
+		        "there are %zu servers to ask, counted from 0, and no %" PRId32, n, node);
+	return 0;
+}
+
+static int pick_node(sneck_client *client, sneck_probe_info *ret, sneck_error *reterr) {
+	unsigned number;
+	int r = find_node(client, ret->node, &number, &ret->nodes, reterr);
+
+	if (r == 0 && number) {
+		struct endpoint at = snecki_servers_where(client->servers, number);
+		snprintf(ret->where, sizeof ret->where, "%s:%u", at.host, (unsigned)at.port);
+	}
+	return r;
 }
 
 struct asks *snecki_probe_ask(sneck_client *client, const sneck_probe_info *info,
         const char *const *const *questions, size_t n, int *ret_code, sneck_error *reterr) {
-	struct asks *asks = questions_to(client, info->node, n);
+	unsigned number;
+	int32_t nodes;
 
+	*ret_code = find_node(client, info->node, &number, &nodes, reterr);
+	if (*ret_code < 0)
+		return NULL;
+	struct asks *asks = snecki_asks_new(client, n);
 	if (!asks) {
 		*ret_code = snecki_err(reterr, SNECK_ENOMEM, "out of memory");
 		return NULL;
 	}
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < n; i++) {
 		write_words(snecki_asks_bytes(asks, i), questions[i]);
+		if (number)
+			snecki_asks_only(asks, i, number);
+	}
 	*ret_code = run(client, asks, n, reterr);
 	if (*ret_code == 0)
 		return asks;
@@ -237,7 +273,7 @@ static int ask_rights(sneck_client *client, sneck_probe_info *ret, sneck_error *
 	if (!client->dialect->encode_rights) /* then it is not known */
 		return 0;
 	for (int i = 0; r == 0 && !ret->rights_known && i < 2; i++) {
-		struct asks *asks = questions_to(client, ret->node, 1);
+		struct asks *asks = snecki_asks_new(client, 1); /* where its key is */
 		if (!asks)
 			return snecki_err(reterr, SNECK_ENOMEM, "out of memory");
 		r = client->dialect->encode_rights(&client->session, i > 0, snecki_asks_bytes(asks, 0));
@@ -343,8 +379,10 @@ static int ask_message(sneck_client *client, sneck_probe_info *ret, sneck_error 
 }
 
 int snecki_probe(sneck_client *client, sneck_probe_info *ret, sneck_error *reterr) {
-	int r = 0;
+	int r = pick_node(client, ret, reterr);
 
+	if (r < 0)
+		return r;
 	if (ret->wanted & SNECK_PROBE_TOPOLOGY)
 		ret->wanted |= SNECK_PROBE_SERVER;
 	client->dialect->needs(&client->session, ret);

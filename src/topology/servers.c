@@ -500,6 +500,10 @@ size_t snecki_servers_list(struct servers *servers, unsigned *ret, size_t most) 
 	return n;
 }
 
+struct endpoint snecki_servers_where(struct servers *servers, unsigned node) {
+	return snecki_node_at(servers, node - 1)->at;
+}
+
 /* ---- Channels -----------------------------------------------------------------------------------*/
 
 void snecki_servers_hear(struct servers *servers) {

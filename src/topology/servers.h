@@ -17,6 +17,7 @@
 
 #include "base/log.h"
 #include "net/conn.h"
+#include "net/endpoint.h"
 #include "net/url.h"
 
 struct servers;
@@ -70,6 +71,8 @@ void snecki_servers_counters(struct servers *servers, struct conn_counters *ret)
 /* Thread: any. The nodes that have something: their numbers from 1 on, as in req.only_node. Returns how many
  * there are (none: not known yet). */
 size_t snecki_servers_list(struct servers *servers, unsigned *ret, size_t most);
+/* Thread: any. Where the node of a cluster is that has this number. */
+struct endpoint snecki_servers_where(struct servers *servers, unsigned node);
 
 /* Thread: any. The channel that stays is wanted; is it heard? */
 void snecki_servers_hear(struct servers *servers);

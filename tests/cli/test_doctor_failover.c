@@ -11,11 +11,13 @@
 
 #include <cmocka.h>
 
+#include "cluster.h"
 #include "look.h"
 #include "sentinels.h"
 #include "wait.h"
 
 static struct test_sentinels all;
+static struct test_cluster cluster;
 
 static int start(void **state) {
 	(void)state;
@@ -28,10 +30,12 @@ static int stop(void **state) {
 	return 0;
 }
 
-/* What the doctor says of `check` at this URL, as "result: text -> remedy". */
-static const char *finding(const char *url, const char *check, char *lease) {
+/* What the doctor says of `check` at this URL, as "result: text -> remedy"; of several servers the one whose
+ * text has `part` in it. */
+static const char *finding_with(const char *url, const char *check, const char *lease, const char *part) {
 	static char said[1200];
-	struct test_server at = all.servers[0]; /* whose directory is used */
+	/* Whose directory is used. */
+	struct test_server at = all.servers[0].pid ? all.servers[0] : cluster.nodes[0];
 	struct cli cli;
 	json_error_t error;
 	size_t i;
@@ -45,13 +49,18 @@ static const char *finding(const char *url, const char *check, char *lease) {
 	said[0] = '\0';
 	json_array_foreach(look_at(json, "checks"), i, one) {
 		const json_t *remedy = look_at(one, "remedy");
-		if (strcmp(look_text(one, "check"), check) == 0 && !said[0])
+		if (strcmp(look_text(one, "check"), check) == 0 && !said[0] &&
+		        strstr(look_text(one, "text"), part))
 			snprintf(said, sizeof(said), "%s: %s -> %s", look_text(one, "result"),
 			        look_text(one, "text"),
 			        json_is_null(remedy) ? "" : json_string_value(remedy));
 	}
 	json_decref(json);
 	return said;
+}
+
+static const char *finding(const char *url, const char *check, const char *lease) {
+	return finding_with(url, check, lease, "");
 }
 
 static bool says(const char *url, const char *check, const char *result, const char *part) {
@@ -65,6 +74,13 @@ static void expect(const char *url, const char *check, const char *result, const
 	if (!says(url, check, result, part))
 		fail_msg("%s: expected %s and \"%s\", it is \"%s\"", check, result, part,
 		        finding(url, check, "30s"));
+}
+
+static void expect_one(const char *url, const char *check, const char *result, const char *part) {
+	const char *said = finding_with(url, check, "30s", part);
+
+	if (strncmp(said, result, strlen(result)) != 0)
+		fail_msg("%s: nobody has \"%s\": \"%s\"", check, part, said);
 }
 
 static struct test_server *primary(void) {
@@ -236,6 +252,88 @@ static void test_appendfsync_is_looked_at(void **state) {
 	test_redis_ok(server, "CONFIG SET appendfsync everysec");
 }
 
+/* ---- A cluster ------------------------------------------------------------------------------*/
+
+static int start_cluster(void **state) {
+	static const char *const args[] = { "--appendonly", "yes", NULL };
+	const struct test_cluster_options options = { .args = args };
+	(void)state;
+	return test_cluster_start(&cluster, &options);
+}
+
+static int stop_cluster(void **state) {
+	(void)state;
+	test_cluster_stop(&cluster);
+	return 0;
+}
+
+static void test_a_cluster_that_is_well(void **state) {
+	(void)state;
+	expect(cluster.url, "role", "pass", "primaries of a cluster");
+	expect(cluster.url, "slots", "pass", "all 16384 have a server");
+	/* A replica counts from its first word to its primary on. */
+	assert_true(WAIT_UNTIL(says(cluster.url, "standby", "pass", "each of the 3 primaries has"), 30000));
+	/* One and a half times its 2 s, and 2 s. */
+	expect(cluster.url, "failover", "pass", "takes about 5.0 s; a lease of 30.0 s outlives it");
+	assert_non_null(
+	        strstr(finding(cluster.url, "failover", "7s"), "cluster-node-timeout (it is 2000 ms)"));
+	expect(cluster.url, "lock", "pass", "");
+}
+
+/* What one server does wrong is found, and named, whichever it is. */
+static void test_every_primary_is_asked(void **state) {
+	char where[32];
+	(void)state;
+
+	for (int i = 0; i < CLUSTER_PRIMARIES; i++) {
+		snprintf(where, sizeof(where), "127.0.0.1:%d: volatile-ttl", cluster.nodes[i].port);
+		test_redis_ok(&cluster.nodes[i], "CONFIG SET maxmemory-policy volatile-ttl");
+		expect_one(cluster.url, "eviction", "warn", where);
+		test_redis_ok(&cluster.nodes[i], "CONFIG SET maxmemory-policy noeviction");
+	}
+}
+
+static void test_a_primary_without_a_replica(void **state) {
+	(void)state;
+	test_server_kill9(&cluster.nodes[test_cluster_partner(1)]);
+	assert_true(
+	        WAIT_UNTIL(says(cluster.url, "standby", "warn", "1 of 3 primaries have no replica"), 30000));
+	expect(cluster.url, "standby", "warn", "if one stops, so do all locks");
+	for (int i = 0; i < CLUSTER_PRIMARIES; i++)
+		test_redis_ok(&cluster.nodes[i], "CONFIG SET cluster-require-full-coverage no");
+	expect(cluster.url, "standby", "warn", "if one stops, so do its locks");
+	assert_int_equal(test_server_restart(&cluster.nodes[test_cluster_partner(1)]), 0);
+	assert_true(WAIT_UNTIL(says(cluster.url, "standby", "pass", "each of the 3"), 30000));
+}
+
+static void test_what_a_cluster_does_not_tell(void **state) {
+	(void)state;
+	for (int i = 0; i < CLUSTER_PRIMARIES; i++)
+		test_redis_ok(&cluster.nodes[i], "ACL SETUSER default -cluster|info -cluster|shards -config");
+	expect(cluster.url, "slots", "warn", "not allowed to see");
+	expect(cluster.url, "standby", "warn", "not allowed to see");
+	expect(cluster.url, "failover", "warn", "cluster-node-timeout: this user is not allowed to see");
+	for (int i = 0; i < CLUSTER_PRIMARIES; i++)
+		test_redis_ok(&cluster.nodes[i], "ACL SETUSER default +@all");
+}
+
+/* The last: nobody has the slots of a dead pair. */
+static void test_slots_without_a_server(void **state) {
+	char where[64];
+	(void)state;
+
+	for (int i = 0; i < CLUSTER_PRIMARIES; i++)
+		test_redis_ok(&cluster.nodes[i], "CONFIG SET cluster-require-full-coverage no");
+	test_server_kill9(&cluster.nodes[2]);
+	test_server_kill9(&cluster.nodes[test_cluster_partner(2)]);
+	/* The others still answer. */
+	if (!WAIT_UNTIL(says(cluster.url, "slots", "fail", "have a server; locks in the others cannot be"),
+	            30000))
+		fail_msg("%s", finding(cluster.url, "slots", "30s"));
+	snprintf(where, sizeof(where), "127.0.0.1:%d", cluster.nodes[2].port);
+	expect_one(cluster.url, "reach", "fail", where);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_what_is_well_is_said),
@@ -250,5 +348,13 @@ int main(void) {
 		cmocka_unit_test(test_what_the_least_rights_cannot_see),
 		cmocka_unit_test(test_appendfsync_is_looked_at),
 	};
-	return cmocka_run_group_tests(tests, start, stop);
+	const struct CMUnitTest in_cluster[] = {
+		cmocka_unit_test(test_a_cluster_that_is_well),
+		cmocka_unit_test(test_every_primary_is_asked),
+		cmocka_unit_test(test_a_primary_without_a_replica),
+		cmocka_unit_test(test_what_a_cluster_does_not_tell),
+		cmocka_unit_test(test_slots_without_a_server),
+	};
+	int failed = cmocka_run_group_tests(tests, start, stop);
+	return cmocka_run_group_tests(in_cluster, start_cluster, stop_cluster) || failed;
 }
