@@ -84,6 +84,7 @@ struct req {
 	bool skip;             /* the connection's: the answer to ASKING is still to come */
 	/* For whoever sends requests on to other servers; none of it is the connection's. */
 	unsigned char hops;
+	bool strange;       /* it was sent to a place that nobody knew, and the map has been fetched since */
 	unsigned only_node; /* 0: where its keys are; else that node and no other, counted from 1 */
 	int64_t again_ns, until_ns;
 	/* It did not run. Have it sent again by `send`, in order with whatever else its owner sends; false:

@@ -37,7 +37,8 @@ static bool put_later(struct servers *servers, struct req *req, int64_t again_ns
 	int64_t now_ns = snecki_now_ns();
 
 	if (!req->until_ns)
-		req->until_ns = snecki_after_ms(now_ns, servers->config.command_ms);
+		req->until_ns = snecki_after_ms(
+		        now_ns, servers->config.command_ms / 8 * 7); /* the caller's is later */
 	if (now_ns >= req->until_ns)
 		return false;
 	req->parker = NULL; /* its thread waits at another connection; it is woken by the result */
@@ -153,6 +154,7 @@ void snecki_servers_submit(struct servers *servers, struct req *req) {
 	req->hops = 0;
 	req->until_ns = 0;
 	req->asking = false;
+	req->strange = false;
 	route(servers, req);
 }
 
@@ -188,6 +190,9 @@ static bool go_to(struct node *from, struct req *req, const char *text, bool ask
 	struct node *node = snecki_node_find(servers, &at);
 	if (!ask) /* the whole map is likely to be old */
 		snecki_slots_want(servers->slots);
+	if (!node && req->strange)
+		return false;
+	req->strange = !node;
 	if (!node)
 		return await_map(servers, req);
 	if (node == from)

@@ -4,7 +4,9 @@
  * signalled after each pass. */
 #include "proxy.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -122,19 +124,39 @@ static void *run(void *arg) {
 	return NULL;
 }
 
-void test_proxy_start(struct test_proxy *proxy, const char *server_socket) {
-	struct proxy_state *state = calloc(1, sizeof(*state));
-	check(state != NULL, "memory");
-	strcpy(state->dir, "/tmp/sneck-proxy-XXXXXX");
-	check(mkdtemp(state->dir) != NULL, "mkdtemp");
+static void listen_unix(struct test_proxy *proxy, struct proxy_state *state) {
 	state->here.sun_family = AF_UNIX;
 	snprintf(state->here.sun_path, sizeof(state->here.sun_path), "%s/proxy.sock", state->dir);
-	state->server.sun_family = AF_UNIX;
-	check(strlen(server_socket) < sizeof(state->server.sun_path), "length of the server's socket");
-	strcpy(state->server.sun_path, server_socket);
 	state->listen_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	check(state->listen_fd >= 0, "socket");
 	check(bind(state->listen_fd, (struct sockaddr *)&state->here, sizeof(state->here)) == 0, "bind");
+	snprintf(proxy->url, sizeof(proxy->url), "unix://%s", state->here.sun_path);
+}
+
+static void listen_tcp(struct test_proxy *proxy, struct proxy_state *state) {
+	struct sockaddr_in here = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	socklen_t len = sizeof(here);
+	state->listen_fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	check(state->listen_fd >= 0, "socket");
+	check(bind(state->listen_fd, (struct sockaddr *)&here, len) == 0, "bind");
+	check(getsockname(state->listen_fd, (struct sockaddr *)&here, &len) == 0, "getsockname");
+	proxy->port = ntohs(here.sin_port);
+	snprintf(proxy->url, sizeof(proxy->url), "redis://127.0.0.1:%d", proxy->port);
+}
+
+static void start(struct test_proxy *proxy, const char *server_socket, bool tcp) {
+	struct proxy_state *state = calloc(1, sizeof(*state));
+	check(state != NULL, "memory");
+	proxy->port = 0;
+	strcpy(state->dir, "/tmp/sneck-proxy-XXXXXX");
+	check(mkdtemp(state->dir) != NULL, "mkdtemp");
+	state->server.sun_family = AF_UNIX;
+	check(strlen(server_socket) < sizeof(state->server.sun_path), "length of the server's socket");
+	strcpy(state->server.sun_path, server_socket);
+	if (tcp)
+		listen_tcp(proxy, state);
+	else
+		listen_unix(proxy, state);
 	check(listen(state->listen_fd, 128) == 0, "listen");
 	state->wake_fd = eventfd(0, EFD_CLOEXEC);
 	check(state->wake_fd >= 0, "eventfd");
@@ -145,8 +167,15 @@ void test_proxy_start(struct test_proxy *proxy, const char *server_socket) {
 	pthread_cond_init(&state->changed, &attr);
 	pthread_condattr_destroy(&attr);
 	check(pthread_create(&state->thread, NULL, run, state) == 0, "thread");
-	snprintf(proxy->url, sizeof(proxy->url), "unix://%s", state->here.sun_path);
 	proxy->state = state;
+}
+
+void test_proxy_start(struct test_proxy *proxy, const char *server_socket) {
+	start(proxy, server_socket, false);
+}
+
+void test_proxy_start_tcp(struct test_proxy *proxy, const char *server_socket) {
+	start(proxy, server_socket, true);
 }
 
 static struct proxy_weather *enter(struct test_proxy *proxy) {
@@ -175,7 +204,8 @@ void test_proxy_stop(struct test_proxy *proxy) {
 	}
 	close(state->listen_fd);
 	close(state->wake_fd);
-	unlink(state->here.sun_path);
+	if (!proxy->port)
+		unlink(state->here.sun_path);
 	rmdir(state->dir);
 	pthread_mutex_destroy(&state->mutex);
 	pthread_cond_destroy(&state->changed);

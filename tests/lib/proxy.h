@@ -58,11 +58,14 @@ struct proxy_state;
 
 struct test_proxy {
 	char url[128];
+	int port; /* 0: a Unix socket */
 	struct proxy_state *state;
 };
 
 /* Listen in a fresh directory and pass connections on to `server_socket`. */
 void test_proxy_start(struct test_proxy *proxy, const char *server_socket);
+/* The same on a free port of 127.0.0.1: `port`. */
+void test_proxy_start_tcp(struct test_proxy *proxy, const char *server_socket);
 void test_proxy_stop(struct test_proxy *proxy);
 
 /* At most 16 rules are armed at once; one with `nth` disarms itself when it strikes. */
