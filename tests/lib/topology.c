@@ -53,6 +53,10 @@ bool test_topology_is_plain(void) {
 	return topology.kind == KIND_NONE || (topology.kind == KIND_SINGLE && !topology.tls);
 }
 
+bool test_topology_is_cluster(void) {
+	return topology.kind == KIND_CLUSTER;
+}
+
 static int choose(void) {
 	const char *name = getenv("SNECK_TEST_TOPOLOGY");
 

@@ -28,6 +28,8 @@ void test_topology_allow(const char *name_space);
 /* One plain server: what a proxy can stand before, and what counts connections and commands is sure to see.
  */
 bool test_topology_is_plain(void);
+/* Several primaries, each with a part of the keys. */
+bool test_topology_is_cluster(void);
 /* The server that has the lock of this name. */
 struct test_server *test_owner(const char *name);
 

@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "locks.h"
+#include "topology.h"
 #include "wait.h"
 
 static struct test_server *const server = &test_the_server;
@@ -269,7 +270,7 @@ static void strangers_change_nothing(void **state) {
 /* ---- Cost -------------------------------------------------------------------------------------*/
 
 static double script_us(void) {
-	redisReply *reply = test_redis(server, "INFO commandstats");
+	redisReply *reply = test_redis(test_owner("door"), "INFO commandstats");
 	assert_non_null(reply);
 	const char *at = strstr(reply->str, "cmdstat_evalsha:calls=");
 	assert_non_null(at);

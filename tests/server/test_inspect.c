@@ -359,7 +359,7 @@ static void a_viewer_may_look(void **state) {
 	assert_true(WAIT_UNTIL(test_redis_int(server, record) == 1, 2000));
 	test_redis_ok(server,
 	        "ACL SETUSER viewer on >secret resetkeys %%R~sneck:* resetchannels -@all +hello +auth "
-	        "+evalsha_ro +eval_ro +time +exists +zscore +zcount +zrange +hmget +scan");
+	        "+evalsha_ro +eval_ro +time +exists +zscore +zcount +zrange +hmget +scan +cluster|slots");
 	sneck_client_options options = SNECK_CLIENT_OPTIONS_INIT;
 	options.user = "viewer";
 	options.password = "secret";
