@@ -84,6 +84,7 @@ struct check_report {
 	uint64_t lost_in_failover; /* holds that were lost in one, and whose programs were told so */
 	uint64_t lost;             /* holds that were lost, for whatever reason; fixed leases just end */
 	uint64_t unrenewed;        /* renewals that failed, and holds of which one was in doubt */
+	uint64_t held_up;          /* what would be one of these two, but nobody was scheduled */
 	int64_t longest_sleep_ns;  /* in which somebody who was scheduled waited for a lock that nobody had */
 	int64_t longest_gap_ns;    /* in which nothing was granted, between the first grant and the last */
 	uint64_t stores_refused;   /* by the store that checks */

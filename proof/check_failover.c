@@ -9,6 +9,9 @@
 
 #include <sneck/sneck.h>
 
+enum { HELD_UP_NS = 300000000 };
+static const int64_t HELD_UP_WITHIN_NS = INT64_C(3000000000);
+
 /* When its program was told that it is lost; CHECK_NEVER: it was not. */
 static int64_t told_at(const struct check_life *life) {
 	for (size_t i = 0; i < life->n_entries; i++) {
@@ -50,14 +53,31 @@ static bool failed_to_renew(const struct history_record *record) {
 	return record->result != SNECK_EUNKNOWN || record->return_ns >= record->deadline_ns;
 }
 
+/* Where nobody ran for long enough, a lease may end, or a renewal come late, for that reason alone. */
+static bool was_held_up(const struct check_world *world, const struct check_life *life, int64_t when) {
+	return check_stopped_ns(world, life->process, when - HELD_UP_WITHIN_NS, when) >= HELD_UP_NS;
+}
+
+static void count_one(
+        struct check_world *world, const struct check_life *life, int64_t when, uint64_t *count) {
+	if (was_held_up(world, life, when))
+		world->report->held_up++;
+	else
+		++*count;
+}
+
 static void count_lives(struct check_world *world) {
 	for (size_t i = 0; i < world->n_lives; i++) {
 		const struct check_life *life = &world->lives[i];
+		int64_t told = told_at(life);
 
-		world->report->lost += !(life->grant->flags & HISTORY_FIXED) && told_at(life) != CHECK_NEVER;
+		if (told != CHECK_NEVER && !(life->grant->flags & HISTORY_FIXED))
+			count_one(world, life, told, &world->report->lost);
 		world->report->lost_in_failover += lost_in_failover(world, life);
 		for (size_t j = 0; j < life->n_entries; j++)
-			world->report->unrenewed += failed_to_renew(life->entries[j].record);
+			if (failed_to_renew(life->entries[j].record))
+				count_one(world, life, life->entries[j].record->return_ns,
+				        &world->report->unrenewed);
 	}
 }
 

@@ -108,6 +108,9 @@ void rig_wiped(struct rig *rig, int64_t begin_ns, bool tokens);
 void rig_failed_over(struct rig *rig, int64_t begin_ns, uint32_t lock); /* HISTORY_ALL: of all locks */
 /* Notice a failover that was not planned. */
 void rig_look_at_primary(struct rig *rig);
+/* Write down for how long a server was ready and did not run since the last call: a busy machine, not a
+ * fault. */
+void rig_note_stalls(struct rig *rig);
 /* Cut the worker's connections to the servers. */
 void rig_cut_clients(struct rig *rig, uint32_t slot);
 /* From here on tokens may be ahead of the server's clock by as much. */
@@ -135,6 +138,7 @@ struct verdict {
 	uint64_t old_numbers; /* grants to readers with the number of a phase that a failover brought back */
 	uint64_t all_lost;    /* holds that were lost, for whatever reason */
 	uint64_t unrenewed;   /* renewals that failed, asked for or in the background */
+	uint64_t held_up;     /* as one of these two, on a machine that was busy with other things */
 	int64_t sleep_ns;     /* the longest that somebody waited for a lock that nobody had */
 	int64_t gap_ns;       /* the longest time in which nothing was granted */
 };

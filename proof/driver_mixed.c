@@ -77,6 +77,7 @@ static bool flows(struct rig *rig) {
 		int64_t from_ms = test_now_ms();
 		rig_pass_time(RATE_WINDOW_MS);
 		rig_reap(rig);
+		rig_note_stalls(rig);
 		int64_t ms = test_now_ms() - from_ms;
 		if ((rig_grants(rig) - before) * 1000 >= (uint64_t)(RATE_MIN * ms))
 			return true;
@@ -94,6 +95,7 @@ static void one_fault(struct rig *rig, struct plan *plan, uint32_t number, uint3
 	int64_t begin_ms = test_now_ms();
 	fault_strike(&strike);
 	int64_t took_ms = test_now_ms() - begin_ms;
+	rig_note_stalls(rig);
 	rig_mark(rig, HISTORY_CALM, 0, 0);
 	bool after = flows(rig);
 	tally->injected++;
@@ -178,11 +180,12 @@ static void account_for_failovers(struct result *result, const struct verdict *v
 
 static uint64_t account_for_moves(struct result *result, const struct verdict *verdict) {
 	int64_t sleep_ms = verdict->sleep_ns / 1000000;
-	printf("holds lost: %llu; renewals failed: %llu; longest that somebody waited for a lock that nobody "
-	       "had: "
-	       "%lld ms\n",
+	printf("holds lost: %llu; renewals failed: %llu; either because nobody was scheduled: %llu; longest "
+	       "that "
+	       "somebody waited for a lock that nobody had: %lld ms\n",
 	        (unsigned long long)verdict->all_lost, (unsigned long long)verdict->unrenewed,
-	        (long long)sleep_ms);
+	        (unsigned long long)verdict->held_up, (long long)sleep_ms);
+	result_number(result, "excused_by_stop", verdict->held_up);
 	result_number(result, "renewals_failed", verdict->unrenewed);
 	result_number(result, "longest_sleep_ms", (uint64_t)sleep_ms);
 	return cost_of_moves(verdict);

@@ -49,6 +49,7 @@ static void add_report(struct verdict *verdict, const struct check_report *repor
 	verdict->lost += report->lost_in_failover;
 	verdict->all_lost += report->lost;
 	verdict->unrenewed += report->unrenewed;
+	verdict->held_up += report->held_up;
 	if (report->longest_sleep_ns > verdict->sleep_ns)
 		verdict->sleep_ns = report->longest_sleep_ns;
 	verdict->old_numbers += report->counts[CHECK_TOKENS].excused[CHECK_BY_ROLLBACK];

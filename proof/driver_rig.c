@@ -19,8 +19,16 @@
 #include <unistd.h>
 
 #include "wait.h"
+#include "worker.h"
 
-enum { DRIVER_RECORDS = 200000, START_MS = 10000, END_MS = 15000, SWITCH_MS = 60000, LEFT_MS = 2000 };
+enum {
+	DRIVER_RECORDS = 200000,
+	START_MS = 10000,
+	END_MS = 15000,
+	SWITCH_MS = 60000,
+	LEFT_MS = 2000,
+	STALL_NS = 100000000
+};
 
 void rig_pass_time(int64_t ms) {
 	int64_t until_ms = test_now_ms() + ms;
@@ -49,6 +57,18 @@ void rig_failed_over(struct rig *rig, int64_t begin_ns, uint32_t lock) {
 		.flags = HISTORY_FAILOVER,
 		.invoke_ns = begin_ns };
 	history_mark(rig->history, &form);
+}
+
+void rig_note_stalls(struct rig *rig) {
+	int64_t stalled_ns = site_stalled_ns(&rig->site);
+	struct history_record form = { .op = HISTORY_FAULT,
+		.lock = HISTORY_ALL,
+		.flags = HISTORY_STOPPED,
+		.detail = WORKER_STALL,
+		.result = 1,
+		.invoke_ns = history_now() - stalled_ns };
+	if (rig->shape.site != SITE_SINGLE && stalled_ns >= STALL_NS)
+		history_mark(rig->history, &form);
 }
 
 void rig_look_at_primary(struct rig *rig) {

@@ -143,6 +143,37 @@ const struct test_server *site_server_of(struct site *site, const char *key) {
 	return owner < 0 ? NULL : &site->cluster.nodes[owner];
 }
 
+/* ---- Not scheduled -------------------------------------------------------------------------------*/
+
+/* Sentinels have time. */
+static const struct test_server *servers_of(struct site *site, size_t *ret_n) {
+	switch (site->kind) {
+	case SITE_SENTINEL:
+		*ret_n = SENTINELS_SERVERS;
+		return site->sentinels.servers;
+	case SITE_CLUSTER:
+		*ret_n = CLUSTER_NODES;
+		return site->cluster.nodes;
+	default:
+		*ret_n = 1;
+		return &site->single;
+	}
+}
+
+int64_t site_stalled_ns(struct site *site) {
+	size_t n;
+	const struct test_server *servers = servers_of(site, &n);
+	int64_t longest_ns = 0;
+	for (size_t i = 0; i < n; i++) {
+		struct stall_watch *watch = &site->stalls[i];
+		if (watch->pid != servers[i].pid)
+			*watch = (struct stall_watch){ .pid = servers[i].pid };
+		int64_t ns = servers[i].pid > 0 ? stall_look(watch, history_now()) : 0;
+		longest_ns = ns > longest_ns ? ns : longest_ns;
+	}
+	return longest_ns;
+}
+
 /* ---- Cutting off ---------------------------------------------------------------------------------*/
 
 static int ip(const char *words, int port) {

@@ -11,9 +11,10 @@
 #include "cluster.h"
 #include "sentinels.h"
 #include "server.h"
+#include "stall.h"
 
 enum site_kind { SITE_SINGLE, SITE_SENTINEL, SITE_CLUSTER, SITE_KINDS };
-enum { SITE_URL_MAX = 640, SITE_PRIMARIES_MAX = 3 };
+enum { SITE_URL_MAX = 640, SITE_PRIMARIES_MAX = 3, SITE_PROCESSES_MAX = 6 };
 
 struct site {
 	enum site_kind kind;
@@ -25,6 +26,7 @@ struct site {
 	 * and when that was. */
 	int primary;
 	int64_t seen_ns;
+	struct stall_watch stalls[SITE_PROCESSES_MAX];
 	bool has_network; /* of its own, in which packets can be dropped */
 };
 
@@ -43,6 +45,9 @@ size_t site_primaries(struct site *site, const struct test_server *ret[SITE_PRIM
 /* Who is the primary now, as in site->primary; -1: they do not agree. */
 int site_look(struct site *site);
 void site_seen(struct site *site); /* that is how it shall be */
+
+/* For how long a process of it was ready and did not run since the last call, at most. */
+int64_t site_stalled_ns(struct site *site);
 
 /* ---- A primary that is cut off from sentinels and replicas, not from its clients -------------------*/
 /* Silently: no packet passes in either direction. False: this machine does not let us. */

@@ -342,6 +342,23 @@ static void failed_renewals_are_counted(void **state) {
 	assert_int_equal(past->report.lost, 0);
 }
 
+/* On a machine that is busy with other things it says nothing. */
+static void a_renewal_that_was_held_up_is_counted_apart(void **state) {
+	struct past *past = *state;
+
+	past_add(past, past_grant(1, 'W', 1, 100, 110, 10, 100000));
+	past_add(past, past_call(HISTORY_RENEW, 1, 1, 500000200, 500000210, SNECK_ECONN));
+	past_add(past, past_event(HISTORY_FAULT, 0, 100000000, 400000000));
+	past->records[0][0].flags = HISTORY_STOPPED;
+	past_expect(past, CHECK_EXCLUSION, 0, 0);
+	assert_int_equal(past->report.unrenewed, 0);
+	assert_int_equal(past->report.held_up, 1);
+	past->records[0][0].return_ns = 399999999;
+	past_expect(past, CHECK_EXCLUSION, 0, 0);
+	assert_int_equal(past->report.unrenewed, 1);
+	assert_int_equal(past->report.held_up, 0);
+}
+
 /* Whoever re-enters goes on with what was granted before the wipe. */
 static void a_nested_hold_is_as_old_as_the_outer_one(void **state) {
 	struct past *past = *state;
@@ -582,6 +599,7 @@ int main(void) {
 		T(losses_in_a_failover_are_counted),
 		T(sleep_is_measured_from_the_last_hold),
 		T(failed_renewals_are_counted),
+		T(a_renewal_that_was_held_up_is_counted_apart),
 		T(a_nested_hold_is_as_old_as_the_outer_one),
 		T(an_excuse_hides_nobody_else),
 		T(a_broken_hold_ends_with_its_grace),
