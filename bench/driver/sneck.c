@@ -205,6 +205,56 @@ static void answer_reenter(sneck_client *client, const struct request *request) 
 	sneck_peer_give(client, outer);
 }
 
+/* ---- Linger -------------------------------------------------------------------------------------*/
+
+enum { LINGER_MS = 10000, SETTLE_NS = 5000000 };
+
+static void linger_pair(sneck_client *client, const char *name) {
+	sneck_acquire_options options = SNECK_ACQUIRE_OPTIONS_INIT;
+	sneck_hold *hold;
+	sneck_error err;
+
+	options.wait_ms = SNECK_WAIT_FOREVER;
+	options.linger_ms = LINGER_MS;
+	if (sneck_acquire(client, name, SNECK_WRITE, &options, &hold, &err) < 0)
+		bench_fail("acquire", &err);
+	sneck_peer_give(client, hold);
+}
+
+/* linger n= name=: pairs on what lingers. */
+static void answer_linger(const char *url, const struct request *request) {
+	long long n = request_number(request, "n", 1000);
+	const char *name = request_text(request, "name", "linger");
+	sneck_client *client = sneck_peer_open(url);
+
+	linger_pair(client, name);
+	long long start = now_ns();
+	for (long long i = 0; i < n; i++)
+		linger_pair(client, name);
+	long long took = now_ns() - start;
+	sneck_close(client);
+	printf("{\"n\":%lld,\"ns\":%lld}\n", n, took);
+}
+
+/* recall n= name=: how long another session waits for what lingers here, undisturbed for a while. */
+static void answer_recall(sneck_client *client, const char *url, const struct request *request) {
+	long long n = request_number(request, "n", 100);
+	const char *name = request_text(request, "name", "recall");
+	sneck_client *other = sneck_peer_open(url);
+
+	printf("{\"ns\":[");
+	for (long long i = 0; i < n; i++) {
+		linger_pair(client, name);
+		sleep_ns(SETTLE_NS);
+		long long start = now_ns();
+		void *hold = sneck_peer_take(other, name, 'W');
+		printf(i ? ",%lld" : "%lld", now_ns() - start);
+		sneck_peer_give(other, hold);
+	}
+	printf("]}\n");
+	sneck_close(other);
+}
+
 static bool sneck_peer_answer(void *client, const char *url, const struct request *request) {
 	if (strcmp(request->word, "hold") == 0)
 		answer_hold(client, request);
@@ -216,6 +266,10 @@ static bool sneck_peer_answer(void *client, const char *url, const struct reques
 		answer_crowd(url, request);
 	else if (strcmp(request->word, "reenter") == 0)
 		answer_reenter(client, request);
+	else if (strcmp(request->word, "linger") == 0)
+		answer_linger(url, request);
+	else if (strcmp(request->word, "recall") == 0)
+		answer_recall(client, url, request);
 	else
 		return false;
 	return true;

@@ -111,6 +111,37 @@ def reentry(run):
     run.found["reentry"] = {name: figures(rounds) for name, rounds in values.items()}
 
 
+def count_commands(run, driver, word, **values):
+    counter = CommandCounter(run.redis)
+    driver.ask(word, **values)
+    return counter.stop()
+
+
+def linger(run):
+    """(g) Taking a lock again that lingers, and getting one that lingers elsewhere."""
+    values = {}
+    with run.drivers("linger", "linger") as opened:
+        for peer, driver in list(opened.items()):
+            with run.attempt("linger", peer, opened):
+                driver.ask("linger", n=2000, name=peer.key("linger"))
+                driver.ask("recall", n=5, name=peer.key("recall"))
+        for number in run.schedule.rounds("linger"):
+            run.schedule.say("linger: round %d" % (number + 1))
+            for peer, driver in list(opened.items()):
+                with run.attempt("linger", peer, opened):
+                    entry = values.setdefault(peer.name, {})
+                    answer = driver.ask("linger", n=20000, name=peer.key("linger"))
+                    collect(entry, "ns", answer["ns"] / answer["n"])
+                    recalls = driver.ask("recall", n=50, name=peer.key("recall"))["ns"]
+                    collect(entry, "recall_us", quantile(recalls, 0.5) / 1e3)
+        for peer, driver in list(opened.items()):
+            with run.attempt("linger", peer, opened):
+                # Connecting, taking it first and giving it back cost the same, however often it is taken again.
+                counts = [count_commands(run, driver, "linger", n=n, name=peer.key("linger")) for n in (1, 1001)]
+                collect(values[peer.name], "commands", (counts[1] - counts[0]) / 1000)
+    run.found["linger"] = {name: figures(rounds) for name, rounds in values.items()}
+
+
 def memory(run):
     """(i) Bytes in the server's keys, for each held lock, each reader, each waiter."""
     values = {}

@@ -21,7 +21,7 @@ redis-cli -s "$0" EVAL "if redis.call('get',KEYS[1])==ARGV[1] then return redis.
 
 def command(run):
     """(j) From the fork to the exit status."""
-    sneck = os.path.join(run.build, "cli", "sneck")
+    sneck = os.path.join(run.build, "bin", "sneck")
     environment = {**os.environ, "SNECK_URL": run.redis.url, "HOME": run.directory}
     programs = {
         "sneck run": [sneck, "run", "bench/command", "--", "true"],

@@ -99,8 +99,7 @@ class Driver:
 class Fleet:
     """The contenders of one peer: processes, each with one client or several."""
 
-    def __init__(self, commands, clients_each):
-        self.clients_each = clients_each
+    def __init__(self, commands):
         self.drivers = [Driver(argv, env) for argv, env in commands]
         try:
             for driver in self.drivers:

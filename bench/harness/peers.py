@@ -13,12 +13,12 @@ LOCK = {"pair", "threads", "contend", "hold"}
 
 
 class Peer:
-    def __init__(self, name, title, language, serves, settings, fair=False, clients_each=1, warm_ms=500,
+    def __init__(self, name, title, language, serves, settings, fair=False, most_processes=64, warm_ms=500,
                  server="redis", limit=False):
         self.name, self.title, self.language = name, title, language
         self.serves, self.settings, self.fair = serves, settings, fair
-        self.clients_each = clients_each  # in a process that is one of many contenders
-        self.warm_ms = warm_ms            # before the first figure; a JIT needs longer
+        self.most_processes = most_processes  # of contenders; more of them are clients of one process
+        self.warm_ms = warm_ms  # before the first figure; a JIT needs longer
         self.server, self.limit = server, limit
 
     def key(self, what):
@@ -26,14 +26,14 @@ class Peer:
         return "%s-%s" % (what, self.name)
 
     def processes(self, contenders):
-        return max(1, contenders // self.clients_each)
+        return min(contenders, self.most_processes)
 
 
-JVM = {"language": "java", "clients_each": 8, "warm_ms": 5000}
-NODE = {"language": "node", "clients_each": 8, "warm_ms": 1000}
+JVM = {"language": "java", "most_processes": 8, "warm_ms": 5000}
+NODE = {"language": "node", "most_processes": 8, "warm_ms": 1000}
 
 ALL = [
-    Peer("sneck", "sneck", "c", LOCK | {"reentry", "crowd", "writer", "renewal", "queue"},
+    Peer("sneck", "sneck", "c", LOCK | {"reentry", "linger", "crowd", "writer", "renewal", "queue"},
          "defaults: lease 30 s, renewed; fair", fair=True),
     Peer("ping", "raw PING", "c", {"pair", "pause"}, "hiredis, blocking", limit=True),
     Peer("scripts", "two raw EVALSHA", "c", {"pair", "threads"}, "sneck's scripts over blocking hiredis; a connection per "

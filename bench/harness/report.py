@@ -85,7 +85,7 @@ def conditions(results):
             rows.append([peer.title, "not in this run", peer.settings])
     out.append(markdown(["who", "version", "settings"], rows).replace("|---:", "|---"))
     for failure in results["failed"]:
-        out.append("\n%s failed in `%s`: %s" % (title(failure["peer"]), failure["part"], failure["reason"]))
+        out.append("\n%s failed in `%s`: %s" % (title(failure["peer"]) or "Everybody", failure["part"], failure["reason"]))
     return "\n".join(out), {}
 
 

@@ -83,8 +83,8 @@ class Run:
             for peer in self.serving(what):
                 self.schedule.say("%s: starting %d processes of %s" % (part, peer.processes(contenders), peer.name))
                 with self.attempt(part, peer, opened):
-                    command = self.command(peer, peer.clients_each)
-                    opened[peer] = Fleet([command] * peer.processes(contenders), peer.clients_each)
+                    processes = peer.processes(contenders)
+                    opened[peer] = Fleet([self.command(peer, contenders // processes)] * processes)
                     self.versions[peer.name] = opened[peer].drivers[0].hello["version"]
             yield opened
         finally:

@@ -158,7 +158,7 @@ def local(found):
         else:
             rows.append(row(what, target))
         if commands:
-            rows.append(row(what + ": commands", "0", "%.2f" % commands["median"], at_most(0, commands["median"])))
+            rows.append(row(what + ": commands", "0", "%.3g" % commands["median"], at_most(0, commands["median"])))
         else:
             rows.append(row(what + ": commands", "0"))
     recall, trip = dig(found, "linger", "sneck", "recall_us"), dig(found, "pair", "ping", "paused_p50_us")

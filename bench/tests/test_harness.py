@@ -113,12 +113,22 @@ class OnAServer(unittest.TestCase):
             self.assertEqual(len(driver.ask("pair", n=50, name="test")["ns"]), 50)
             self.assertEqual(counter.stop(), 50 * commands, peer)
 
+    def test_what_lingers_is_taken_again_without_a_command(self):
+        driver = self.driver("sneck")
+        counts = []
+        for n in (1, 1001):
+            counter = CommandCounter(self.redis)
+            self.assertEqual(driver.ask("linger", n=n, name="linger")["n"], n)
+            counts.append(counter.stop())
+        self.assertLess(counts[1] - counts[0], 10)
+        self.assertEqual(len(driver.ask("recall", n=3, name="recall")["ns"]), 3)
+
     def test_unknown_requests_are_refused(self):
         with self.assertRaises(Unsupported):
             self.driver("ping").ask("dance")
 
     def test_contenders_take_turns(self):
-        fleet = Fleet([([DRIVER, "--peer", "sneck", "--url", self.redis.url], None)] * 4, 1)
+        fleet = Fleet([([DRIVER, "--peer", "sneck", "--url", self.redis.url], None)] * 4)
         self.addCleanup(fleet.stop)
         found = stats.contended(fleet.contend(4, 100, n=20, hold_us=500, limit_ms=20000, name="turns"))
         self.assertEqual((found["turns"], found["overlaps"]), (80, 0))
