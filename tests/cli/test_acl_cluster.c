@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: MIT */
+/* sneck acl in a cluster, where other commands are called and users are known to each node alone: the rule
+ * makes a user who can live the life of its role, uses all of it, and misses each part of it.
+ *
+ * As in test_acl.c the nodes' ACL logs and statistics are the witnesses, all of them together. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "cluster.h"
+#include "locks.h"
+#include "look.h"
+#include "wait.h"
+
+enum { WORDS_MAX = 64, RULE_MAX = 1024, MANY_LOCKS = 160 };
+
+static struct test_cluster cluster;
+static struct test_server face, as_user; /* the administrator's, and the user's */
+
+struct rule {
+	char text[RULE_MAX];
+	const char *words[WORDS_MAX];
+	int count;
+};
+
+static int start(void **state) {
+	(void)state;
+	if (test_cluster_start(&cluster, NULL) < 0)
+		return -1;
+	face = (struct test_server){ .peers = cluster.nodes, .peers_n = CLUSTER_NODES };
+	snprintf(face.url, sizeof face.url, "%s", cluster.url);
+	snprintf(face.dir, sizeof face.dir, "%s", cluster.nodes[0].dir);
+	setenv("HOME", face.dir, 1);
+	unsetenv("XDG_CACHE_HOME");
+	return 0;
+}
+
+static int stop(void **state) {
+	(void)state;
+	test_cluster_stop(&cluster);
+	return 0;
+}
+
+/* ---- Rules --------------------------------------------------------------------------------------*/
+
+static void obey(const struct rule *rule) {
+	for (int i = 0; i < CLUSTER_NODES; i++) {
+		redisContext *redis = test_server_connect(&cluster.nodes[i]);
+		assert_non_null(redis);
+		redisReply *reply = redisCommandArgv(redis, rule->count, (const char **)rule->words, NULL);
+		assert_non_null(reply);
+		if (reply->type == REDIS_REPLY_ERROR)
+			fail_msg("%s", reply->str);
+		freeReplyObject(reply);
+		redisFree(redis);
+	}
+}
+
+/* Ask for the rule, and do on every node as it says. */
+static void make_user(const char *dialect, const char *role, struct rule *rule) {
+	struct cli cli;
+	char url[TEST_URL_MAX];
+
+	assert_int_equal(
+	        cli_run(&cli, &face, CLI_ARGS("acl", "-q", "--dialect", dialect, "--role", role)), 0);
+	snprintf(rule->text, sizeof rule->text, "%.*s", (int)strcspn(cli_out(&cli), "\n"), cli_out(&cli));
+	rule->count = 0;
+	for (char *word = strtok(rule->text, " "); word; word = strtok(NULL, " ")) {
+		assert_true(rule->count < WORDS_MAX);
+		rule->words[rule->count++] = !strcmp(word, ">PASSWORD") ? ">pw" : word;
+	}
+	obey(rule);
+	as_user = face;
+	snprintf(as_user.url, sizeof as_user.url, "%s",
+	        test_url_with(&face, url, "dialect=%s&user=sneck-%s&password=pw", dialect, role));
+}
+
+static void set_right(const char *role, char sign, const char *command) {
+	for (int i = 0; i < CLUSTER_NODES; i++)
+		test_redis_ok(&cluster.nodes[i], "ACL SETUSER sneck-%s %s%s", role, sign == '+' ? "+" : "-",
+		        command);
+}
+
+/* ---- Witnesses ----------------------------------------------------------------------------------*/
+
+static void begin_watching(void) {
+	for (int i = 0; i < CLUSTER_NODES; i++) {
+		if (i < CLUSTER_PRIMARIES)
+			test_redis_ok(&cluster.nodes[i], "SCRIPT FLUSH");
+		test_redis_ok(&cluster.nodes[i], "ACL LOG RESET");
+		test_redis_ok(&cluster.nodes[i], "CONFIG RESETSTAT");
+	}
+}
+
+static long calls(const char *command) {
+	char line[64];
+	long sum = 0;
+
+	snprintf(line, sizeof line, "cmdstat_%s:calls=", command);
+	for (int i = 0; i < CLUSTER_NODES; i++) {
+		redisReply *reply = test_redis(&cluster.nodes[i], "INFO commandstats");
+		assert_non_null(reply);
+		const char *at = strstr(reply->str, line);
+		sum += at ? strtol(at + strlen(line), NULL, 10) : 0;
+		freeReplyObject(reply);
+	}
+	return sum;
+}
+
+static void all_was_used(const struct rule *rule) {
+	for (int i = 0; i < rule->count; i++)
+		if (rule->words[i][0] == '+' && calls(rule->words[i] + 1) == 0)
+			fail_msg("nobody called %s", rule->words[i] + 1);
+}
+
+/* What the doctor asks in the hope of an answer, and says that it could not see. */
+static bool may_be_refused(const char *object) {
+	return !strcmp(object, "config|get") || !strcmp(object, "cluster|info") ||
+	       !strcmp(object, "cluster|shards");
+}
+
+static void nothing_was_refused(void) {
+	for (int i = 0; i < CLUSTER_NODES; i++) {
+		redisReply *log = test_redis(&cluster.nodes[i], "ACL LOG 100");
+		assert_non_null(log);
+		for (size_t j = 0; j < log->elements; j++) {
+			const redisReply *entry = log->element[j];
+			const char *object = "", *reason = "";
+			for (size_t k = 0; k + 1 < entry->elements; k += 2) {
+				if (!strcmp(entry->element[k]->str, "object"))
+					object = entry->element[k + 1]->str;
+				if (!strcmp(entry->element[k]->str, "reason"))
+					reason = entry->element[k + 1]->str;
+			}
+			if (!may_be_refused(object))
+				fail_msg("refused (%s): %s", reason, object);
+		}
+		freeReplyObject(log);
+	}
+}
+
+/* ---- Lives --------------------------------------------------------------------------------------*/
+
+/* Wait in vain for so many locks that their channels are not kept. */
+static void stop_listening(void) {
+	sneck_client *holder = test_open(as_user.url), *waiter = test_open(as_user.url);
+	sneck_acquire_options options = test_waiting(5);
+
+	for (int i = 0; i < MANY_LOCKS && calls("sunsubscribe") == 0; i++) {
+		char name[32];
+		snprintf(name, sizeof name, "many-%d", i);
+		sneck_hold *hold = test_take(holder, name, SNECK_WRITE, 0), *none = NULL;
+		assert_result(SNECK_ETIMEDOUT,
+		        sneck_acquire(waiter, name, SNECK_WRITE, &options, &none, NULL), NULL);
+		test_release(hold);
+	}
+	assert_true(WAIT_UNTIL(calls("sunsubscribe") > 0, 10000));
+	sneck_close(waiter);
+	sneck_close(holder);
+}
+
+/* A lock that is taken while its slot is being moved is at the new place already. */
+static void take_while_it_moves(void) {
+	char key[] = "sneck:{moved}";
+	int slot = test_cluster_slot(&cluster, key), from = test_cluster_owner(&cluster, key);
+	int to = (from + 1) % CLUSTER_PRIMARIES;
+	struct cli cli;
+
+	test_cluster_move_begin(&cluster, slot, from, to);
+	assert_int_equal(cli_run(&cli, &as_user, CLI_ARGS("run", "moved", "true")), 0);
+	while (test_cluster_move_keys(&cluster, slot, from, to, 100) > 0)
+		;
+	test_cluster_move_end(&cluster, slot, from, to);
+	test_cluster_settle(&cluster);
+}
+
+static void a_holder_lives_its_life(void **state) {
+	struct cli holder, waiter, cli;
+	struct rule rule;
+
+	(void)state;
+	make_user("native", "holder", &rule);
+	begin_watching();
+	assert_int_equal(cli_run(&cli, &as_user, CLI_ARGS("try", "fresh")), 0);
+	look_hold(&holder, &as_user, "demo", CLI_ARGS("-m", "mine"));
+	assert_int_equal(cli_run(&cli, &as_user, CLI_ARGS("run", "-n", "demo", "true")), 75);
+	assert_non_null(strstr(cli_err(&cli), "note:    mine\n"));
+	cli_start(&waiter, &as_user, CLI_ARGS("run", "-s", "demo", "echo", "got"));
+	stop_listening();
+	take_while_it_moves();
+	/* The connection for messages asks after a while whether anybody is there. */
+	assert_true(WAIT_UNTIL(calls("ping") > 0, 20000));
+	assert_int_equal(cli_wait(&holder, 10000), 0);
+	assert_int_equal(cli_wait(&waiter, 10000), 0);
+	assert_string_equal(cli_out(&waiter), "got\n");
+	nothing_was_refused();
+	all_was_used(&rule);
+	(void)cli_run(&cli, &as_user, CLI_ARGS("doctor"));
+	assert_non_null(strstr(cli_out(&cli), "PASS  rights"));
+	assert_non_null(strstr(cli_out(&cli), "PASS  role        primaries of a cluster"));
+}
+
+/* By each kind of channel: whoever waits is woken by a message. */
+static void holders_of_other_layouts_live_theirs(void **state) {
+	static const char *const dialects[] = { "redisson:lock", "redisson:rwlock", "redisson:fenced",
+		"redisson:fair", "counted", "intent" };
+	struct cli holder, waiter;
+	struct rule rule;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof dialects / sizeof dialects[0]; i++) {
+		bool sharded = !strncmp(dialects[i], "redisson", 8);
+		make_user(dialects[i], "holder", &rule);
+		begin_watching();
+		look_hold(&holder, &as_user, "demo", CLI_ARGS("-q"));
+		cli_start(&waiter, &as_user, CLI_ARGS("run", "demo", "echo", "got"));
+		assert_true(WAIT_UNTIL(calls(sharded ? "ssubscribe" : "subscribe") > 0, 10000));
+		assert_int_equal(cli_wait(&holder, 10000), 0);
+		assert_int_equal(cli_wait(&waiter, 10000), 0);
+		assert_string_equal(cli_out(&waiter), "got\n");
+		assert_true(calls(sharded ? "spublish" : "publish") > 0);
+		nothing_was_refused();
+	}
+}
+
+static void a_viewer_looks_and_an_operator_breaks(void **state) {
+	struct cli holder, cli;
+	struct rule rule;
+	char id[128];
+
+	(void)state;
+	look_hold(&holder, &face, "planted", CLI_ARGS("-q"));
+	make_user("native", "viewer", &rule);
+	begin_watching();
+	assert_int_equal(cli_run(&cli, &as_user, CLI_ARGS("ls", "--names", "plant*")), 0);
+	assert_string_equal(cli_out(&cli), "planted\n");
+	assert_int_equal(look_count(&as_user, "planted", "holder_count"), 1);
+	nothing_was_refused();
+	json_t *json = look_json(&as_user, 0, CLI_ARGS("show", "--json", "planted"));
+	snprintf(id, sizeof id, "%s", look_text(json, "lock.holders.0.id"));
+	json_decref(json);
+	make_user("native", "operator", &rule);
+	begin_watching();
+	assert_int_equal(
+	        cli_run(&cli, &as_user, CLI_ARGS("break", "planted", "--id", id, "-m", "x", "--now")), 0);
+	assert_int_equal(look_count(&as_user, "planted", "holder_count"), 0);
+	(void)cli_run(&cli, &as_user, CLI_ARGS("doctor", "--role", "operator"));
+	assert_non_null(strstr(cli_out(&cli), "PASS  rights"));
+	nothing_was_refused();
+	cli_kill(&holder);
+}
+
+/* ---- What is missing ----------------------------------------------------------------------------*/
+
+static void expect_missing(const char *command) {
+	json_t *json = look_json(&as_user, 2, CLI_ARGS("doctor", "--json")), *check;
+	char expected[64];
+	bool found = false;
+	size_t i;
+
+	snprintf(expected, sizeof expected, "this user may not: %s", command);
+	json_array_foreach(look_at(json, "checks"), i, check) {
+		if (strcmp(look_text(check, "check"), "rights") != 0)
+			continue;
+		found = true;
+		assert_string_equal(look_text(check, "text"), expected);
+	}
+	json_decref(json);
+	assert_true(found);
+}
+
+/* Without the map nothing can be asked, and that is said. */
+static void expect_no_map(void) {
+	struct cli cli;
+
+	assert_int_equal(cli_run(&cli, &as_user, CLI_ARGS("run", "demo", "true")), 77);
+	assert_non_null(strstr(cli_err(&cli), "cluster|slots"));
+}
+
+/* Of the other layouts what is different in a cluster; the rest of their tables is asked for in the same way.
+ */
+static bool is_left_out(const char *dialect, const char *command) {
+	static const char *const ours[] = { "publish", "subscribe", "unsubscribe", "spublish", "ssubscribe",
+		"sunsubscribe", "asking", "cluster|slots" };
+
+	if (!strcmp(command, "info"))
+		return true; /* locks do not need it */
+	for (size_t i = 0; i < sizeof ours / sizeof ours[0]; i++)
+		if (!strcmp(command, ours[i]))
+			return false;
+	return strcmp(dialect, "native") != 0;
+}
+
+static void each_missing_right_is_named(void **state) {
+	static const char *const dialects[] = { "native", "redisson:rwlock", "counted" };
+	struct rule rule;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof dialects / sizeof dialects[0]; i++) {
+		make_user(dialects[i], "holder", &rule);
+		for (int j = 0; j < rule.count; j++) {
+			const char *command = rule.words[j] + 1;
+			if (rule.words[j][0] != '+' || is_left_out(dialects[i], command))
+				continue;
+			set_right("holder", '-', command);
+			if (!strcmp(command, "cluster|slots"))
+				expect_no_map();
+			else
+				expect_missing(command);
+			set_right("holder", '+', command);
+		}
+	}
+}
+
+int main(void) {
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_holder_lives_its_life),
+		cmocka_unit_test(holders_of_other_layouts_live_theirs),
+		cmocka_unit_test(a_viewer_looks_and_an_operator_breaks),
+		cmocka_unit_test(each_missing_right_is_named),
+	};
+	return cmocka_run_group_tests(tests, start, stop);
+}
