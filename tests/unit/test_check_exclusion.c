@@ -346,7 +346,7 @@ static void failed_renewals_are_counted(void **state) {
 static void a_renewal_that_was_held_up_is_counted_apart(void **state) {
 	struct past *past = *state;
 
-	past_add(past, past_grant(1, 'W', 1, 100, 110, 10, 100000));
+	past_add(past, past_grant(1, 'W', 1, 100, 110, 10, 1000000000));
 	past_add(past, past_call(HISTORY_RENEW, 1, 1, 500000200, 500000210, SNECK_ECONN));
 	past_add(past, past_event(HISTORY_FAULT, 0, 100000000, 400000000));
 	past->records[0][0].flags = HISTORY_STOPPED;
