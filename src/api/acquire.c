@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "client/detached.h"
+#include "client/probe.h"
 
 static void fill_wish(struct lock_wish *wish, sneck_mode mode, const struct acquire_args *args,
         uint64_t owner, sneck_hold *hold) {
@@ -76,6 +77,7 @@ static int acquire(sneck_client *client, const void *name, size_t name_len, snec
 	r = snecki_waiter_wait(client, &waiter, args->deadline_ns, args->answer_deadline_ns);
 	if (r < 0) {
 		snecki_wish_error(client, &waiter.wish, name, name_len, args->options.wait_ms, reterr);
+		snecki_probe_name_missing(client, reterr);
 		snecki_client_lock(client);
 		snecki_hold_free(hold);
 		snecki_client_unlock(client);

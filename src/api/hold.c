@@ -12,6 +12,7 @@
 #include "base/options.h"
 #include "client/break.h"
 #include "client/detached.h"
+#include "client/probe.h"
 
 /* A hold of a thread is that thread's. */
 static bool is_stranger(sneck_hold *hold) {
@@ -62,6 +63,8 @@ static int finish(sneck_hold *hold, struct waiter *waiter, int64_t deadline_ns, 
 	int r = snecki_waiter_wait(client, waiter, deadline_ns, answer_deadline_ns);
 
 	snecki_wish_error(client, &waiter->wish, hold->name, hold->name_len, wait_ms, reterr);
+	if (r == SNECK_EACCES)
+		snecki_probe_name_missing(client, reterr);
 	return r;
 }
 

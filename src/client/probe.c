@@ -23,7 +23,11 @@
 #include "client/ask.h"
 #include "net/reply.h"
 
-enum { ROUNDS = 5, ECHO_MAX = 24 };
+enum {
+	ROUNDS = 5,
+	ECHO_MAX = 24,
+	NAMING_MS = 200 /* a call that has failed returns soon, with or without the name */
+};
 
 static int64_t deadline_of(const sneck_client *client) {
 	return snecki_after_ms(snecki_now_ns(), client->command_ms);
@@ -267,7 +271,7 @@ static int ask_time(sneck_client *client, sneck_probe_info *ret, sneck_error *re
 /* ---- Rights -------------------------------------------------------------------------------------*/
 
 /* A user who may look but not write can ask by a script that only reads, and by no other. */
-static int ask_rights(sneck_client *client, sneck_probe_info *ret, sneck_error *reterr) {
+static int ask_rights(sneck_client *client, int64_t deadline_ns, sneck_probe_info *ret, sneck_error *reterr) {
 	int r = 0;
 
 	if (!client->dialect->encode_rights) /* then it is not known */
@@ -280,13 +284,36 @@ static int ask_rights(sneck_client *client, sneck_probe_info *ret, sneck_error *
 		if (r < 0)
 			snecki_err(reterr, r, "%s", sneck_strerror(r));
 		else
-			r = run(client, asks, 1, reterr);
+			r = snecki_asks_run(asks, deadline_ns, SNECK_ECONN, reterr);
 		if (r == 0)
 			ret->rights_known = client->dialect->decode_rights(
 			        &client->session, snecki_asks_reply(asks, 0), ret);
 		snecki_asks_free(asks);
 	}
 	return r;
+}
+
+/* Redis 7.0 does not tell which command of a script was refused; later ones do, and all do outside of
+ * scripts. */
+void snecki_probe_name_missing(sneck_client *client, sneck_error *reterr) {
+	sneck_probe_info info = SNECK_PROBE_INFO_INIT;
+	struct sneck_error ignored;
+
+	if (!reterr || reterr->code != SNECK_EACCES || strcmp(reterr->server, "ERR") != 0)
+		return;
+	int r = ask_rights(client, snecki_after_ms(snecki_now_ns(), NAMING_MS), &info, &ignored);
+	const char *missing = info.missing[SNECK_ROLE_HOLDER];
+	if (r < 0 || !info.rights_known || !*missing)
+		return;
+	size_t len = strlen(reterr->text), room = sizeof reterr->text - len;
+	size_t n = (size_t)snprintf(reterr->text + len, room, ": +");
+	for (; *missing && n + 3 < room; missing++) {
+		reterr->text[len + n++] = *missing;
+		if (*missing == ' ')
+			reterr->text[len + n++] = '+';
+	}
+	if (n < room)
+		reterr->text[len + n] = '\0';
 }
 
 /* ---- A message ----------------------------------------------------------------------------------*/
@@ -393,7 +420,7 @@ int snecki_probe(sneck_client *client, sneck_probe_info *ret, sneck_error *reter
 	for (int i = 0; r == 0 && (ret->wanted & SNECK_PROBE_TIME) && i < ROUNDS; i++)
 		r = ask_time(client, ret, reterr);
 	if (r == 0 && (ret->wanted & SNECK_PROBE_RIGHTS))
-		r = ask_rights(client, ret, reterr);
+		r = ask_rights(client, deadline_of(client), ret, reterr);
 	if (r == 0 && (ret->wanted & SNECK_PROBE_MESSAGE))
 		r = ask_message(client, ret, reterr);
 	return r;

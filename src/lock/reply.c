@@ -272,6 +272,15 @@ bool snecki_token_fits(
 	return true;
 }
 
+/* When to ask again. A right that is missing is missing until somebody grants it: that is tried ten times in
+ * what is left of a lease, and not ten times a second. */
+static int64_t pause_ns(
+        const struct lock_grant *grant, const struct lock_outcome *outcome, int64_t usual_ns) {
+	int64_t rare_ns = grant->lease_ms * NS_PER_MS / 15;
+
+	return outcome->code == SNECK_EACCES && rare_ns > usual_ns ? rare_ns : usual_ns;
+}
+
 static void on_claim(struct lock_core *core, struct lock_grant *grant, const struct lock_call *call,
         const struct lock_outcome *outcome, int64_t sent_ns, int64_t now_ns) {
 	switch (outcome->status) {
@@ -292,10 +301,10 @@ static void on_claim(struct lock_core *core, struct lock_grant *grant, const str
 		snecki_lease_lose(core, grant, HOLD_BROKEN, now_ns);
 		return;
 	case LOCK_UNKNOWN:
-		grant->beat_at_ns = now_ns + (outcome->code ? RETRY_NS : 0);
+		grant->beat_at_ns = now_ns + (outcome->code ? pause_ns(grant, outcome, RETRY_NS) : 0);
 		break;
 	case LOCK_FAILED:
-		grant->beat_at_ns = now_ns + RETRY_NS;
+		grant->beat_at_ns = now_ns + pause_ns(grant, outcome, RETRY_NS);
 		break;
 	case LOCK_WAITING:
 		if (!call->claim) { /* said before the grant, and overtaken by its message */
@@ -325,6 +334,11 @@ static void on_wait_beat(struct lock_core *core, struct lock_grant *grant, const
 		now_waiting(core, grant, outcome, sent_ns, now_ns);
 		return;
 	case LOCK_UNKNOWN:
+		if (outcome->code == SNECK_EACCES) { /* as when it was asked for */
+			snecki_queue_fail(core, grant, outcome->code, detail);
+			snecki_grant_leave(core, grant, NULL, now_ns);
+			return;
+		}
 		core->counters.resends++;
 		grant->beat_at_ns = now_ns + (outcome->code ? RETRY_NS : 0);
 		snecki_lease_arm(core, grant);
@@ -411,11 +425,14 @@ static void on_renew(struct lock_core *core, struct lock_grant *grant, struct lo
 	} else if (outcome->status == LOCK_UNKNOWN || outcome->status == LOCK_FAILED) {
 		int64_t again = grant->lease_ms * NS_PER_MS / 10;
 		core->counters.renewal_failures++;
-		grant->renew_at_ns = now_ns + (again < RETRY_NS ? again : RETRY_NS);
+		grant->renew_at_ns = now_ns + pause_ns(grant, outcome, again < RETRY_NS ? again : RETRY_NS);
 		grant->renew_refused = true;
 		if (ticket)
 			snecki_wish_finish(core, ticket,
-			        outcome->status == LOCK_FAILED ? outcome->code : SNECK_EUNKNOWN, detail);
+			        outcome->status == LOCK_FAILED || outcome->code == SNECK_EACCES
+			                ? outcome->code
+			                : SNECK_EUNKNOWN,
+			        detail);
 	} else if ((outcome->status != LOCK_BROKEN || !ours) &&
 	           crossed_conversion(core, grant, call, now_ns)) {
 		if (ticket)
@@ -447,8 +464,10 @@ static void on_leave(struct lock_core *core, struct lock_grant *grant, const str
 	if (outcome->status == LOCK_UNKNOWN) {
 		grant->resent_leave = true;
 		core->counters.resends++;
+		if (ticket && outcome->code == SNECK_EACCES)
+			snecki_wish_finish(core, ticket, outcome->code, detail);
 		if (outcome->code != 0)
-			grant->retry_at_ns = now_ns + RETRY_NS;
+			grant->retry_at_ns = now_ns + pause_ns(grant, outcome, RETRY_NS);
 		else
 			snecki_grant_send_leave(core, grant, now_ns);
 		snecki_lease_arm(core, grant);
@@ -458,7 +477,9 @@ static void on_leave(struct lock_core *core, struct lock_grant *grant, const str
 		if (ticket && !outcome->retry)
 			snecki_wish_finish(core, ticket,
 			        outcome->code == SNECK_ECONN ? SNECK_EUNKNOWN : outcome->code, detail);
-		grant->retry_at_ns = now_ns + (outcome->code == SNECK_ECONN ? LINK_RETRY_NS : RETRY_NS);
+		grant->retry_at_ns =
+		        now_ns +
+		        pause_ns(grant, outcome, outcome->code == SNECK_ECONN ? LINK_RETRY_NS : RETRY_NS);
 		snecki_lease_arm(core, grant);
 		return;
 	}
