@@ -159,22 +159,28 @@ static void not_now_is_asked_again(void **state) {
 	sneck_close(client);
 }
 
-/* A request that was sent round and given up meanwhile must not come to life behind its own withdrawal. */
+/* A request that is to be sent again, and is withdrawn meanwhile, must not come to life behind its own
+ * withdrawal. */
 static void who_gives_up_on_the_way_leaves_nothing(void **state) {
 	sneck_client *client = test_open(url), *other = test_open(url);
-	sneck_hold *hold = NULL;
-	sneck_error error;
+	struct proxy_counts counts;
 	(void)state;
 
 	test_release(test_take(client, "door", SNECK_WRITE, 0));
-	for (int i = 0; i < 20; i++) {
-		sneck_acquire_options options = test_waiting(10 + 10 * i);
-		answer_scripts(0, "-TRYAGAIN Multiple keys request during rehashing of slot");
-		int r = sneck_acquire(client, "door", SNECK_WRITE, &options, &hold, &error);
-		test_proxy_calm(&proxy);
-		if (r == 0)
-			test_release(hold);
-		test_release(test_take(other, "door", SNECK_WRITE, 5000));
+	for (int i = 0; i < 5; i++) {
+		struct test_call call;
+		sneck_acquire_options options = test_waiting(20000);
+		options.tag = 7;
+		test_proxy_counts(&proxy, &counts);
+		answer_scripts(1, "-TRYAGAIN Multiple keys request during rehashing of slot");
+		test_call_start(&call, client, "door", SNECK_WRITE, &options);
+		assert_true(test_proxy_wait_fired(&proxy, counts.fired + 1, 5000));
+		sneck_cancel(client, 7);
+		if (test_call_join(&call) == 0)
+			test_release(call.hold);
+		/* For longer than the pause after which it would be sent again. */
+		for (int64_t began = test_now_ms(); test_now_ms() - began < 150;)
+			test_release(test_take(other, "door", SNECK_WRITE, 2000));
 	}
 	assert_true(WAIT_UNTIL(test_redis_int(&server, "ZCARD sneck:{door}") <= 1, 5000));
 	sneck_close(other);
