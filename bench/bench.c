@@ -10,6 +10,7 @@
 
 #include <sneck/sneck.h>
 
+#include "cluster.h"
 #include "command.h"
 #include "commandstats.h"
 #include "dialects.h"
@@ -309,6 +310,7 @@ static const struct {
 	{ "run", bench_run },
 	{ "dialects", bench_dialects_part },
 	{ "tls", bench_tls },
+	{ "cluster", bench_cluster },
 };
 
 static int usage(void) {

@@ -38,7 +38,7 @@ enum {
 	QUIET_MS = 20,
 	ASSEMBLE_MS = 30000,
 	WAITING_MOST = 200,
-	URL_MAX = 192
+	URL_MAX = 640
 };
 
 static const char *const dialects[] = { "native", "redisson:lock", "redisson:fenced", "redisson:fair",
