@@ -137,12 +137,14 @@ static void bench_recall(void) {
 struct place {
 	pthread_barrier_t start;
 	uint64_t acquired[PROCS_MAX];
-	uint64_t waits_n[PROCS_MAX];
-	float waits_us[PROCS_MAX][WAITS_MAX]; /* of the first threads */
+	uint64_t waits_n;
+	float waits_us[WAITS_MAX]; /* of the one that is alone */
 };
 
+/* The first process has one thread: what the others' passing on costs is what it waits. */
 struct crowd {
 	int procs, threads;
+	long hold_us;
 	int64_t linger_ms;
 	uint32_t handover_max, handover_ms;
 	double seconds;
@@ -168,6 +170,8 @@ static void *take_turns(void *arg) {
 		if (sneck_acquire(member->client, "bench/crowd", SNECK_WRITE, &options, &hold, &error) < 0)
 			bench_fail("acquire", &error);
 		double after = now_s();
+		if (member->crowd->hold_us)
+			nanosleep(&(struct timespec){ 0, member->crowd->hold_us * 1000 }, NULL);
 		sneck_release(hold);
 		member->acquired++;
 		if (member->waits_us && member->waits_n < WAITS_MAX)
@@ -180,21 +184,23 @@ static void *take_turns(void *arg) {
 static void be_a_process(const struct crowd *crowd, struct place *place, int number) {
 	struct member members[THREADS_MAX];
 	pthread_t threads[THREADS_MAX];
+	int n = number == 0 ? 1 : crowd->threads;
 	sneck_client *client = open_with(crowd->linger_ms, crowd->handover_max, crowd->handover_ms);
 
 	pthread_barrier_wait(&place->start);
-	for (int i = 0; i < crowd->threads; i++) {
+	for (int i = 0; i < n; i++) {
 		members[i] = (struct member){ .crowd = crowd,
 			.client = client,
 			.until = now_s() + crowd->seconds,
-			.waits_us = i == 0 ? place->waits_us[number] : NULL };
+			.waits_us = number == 0 ? place->waits_us : NULL };
 		pthread_create(&threads[i], NULL, take_turns, &members[i]);
 	}
-	for (int i = 0; i < crowd->threads; i++) {
+	for (int i = 0; i < n; i++) {
 		pthread_join(threads[i], NULL);
 		place->acquired[number] += members[i].acquired;
 	}
-	place->waits_n[number] = members[0].waits_n;
+	if (number == 0)
+		place->waits_n = members[0].waits_n;
 	sneck_close(client);
 }
 
@@ -204,28 +210,19 @@ static int by_size(const void *a, const void *b) {
 }
 
 static void print_row(const struct crowd *crowd, struct place *place, uint64_t requests) {
-	uint64_t acquired = 0, least = UINT64_MAX;
-	float p50 = 0, p99 = 0, worst = 0;
-
-	for (int i = 0; i < crowd->procs; i++) {
-		float *waits = place->waits_us[i];
-		uint64_t n = place->waits_n[i];
-		acquired += place->acquired[i];
-		least = place->acquired[i] < least ? place->acquired[i] : least;
-		if (n == 0)
-			continue;
-		qsort(waits, n, sizeof *waits, by_size);
-		p50 = fmaxf(p50, waits[n / 2]);
-		p99 = fmaxf(p99, waits[n * 99 / 100]);
-		worst = fmaxf(worst, waits[n - 1]);
-	}
+	uint64_t acquired = 0, n = place->waits_n;
+	float *waits = place->waits_us;
 	char max[16];
+
+	for (int i = 0; i < crowd->procs; i++)
+		acquired += place->acquired[i];
+	qsort(waits, n, sizeof *waits, by_size);
 	snprintf(max, sizeof max, crowd->handover_max == SNECK_HANDOVER_OFF ? "off" : "%u",
 	        crowd->handover_max);
-	printf("  %5d %7d %8s %5u %8s  %9.0f %10.2f %8.0f %8.0f %8.0f %9.2f\n", crowd->procs, crowd->threads,
-	        max, crowd->handover_ms, crowd->linger_ms ? "yes" : "no", (double)acquired / crowd->seconds,
-	        (double)requests / (double)acquired, (double)p50, (double)p99, (double)worst,
-	        (double)least * crowd->procs / (double)acquired);
+	printf("  %7ld %8s %5u %8s  %9.0f %10.2f %8.0f %8.0f %8.0f\n", crowd->hold_us, max,
+	        crowd->handover_ms, crowd->linger_ms ? "yes" : "no", (double)acquired / crowd->seconds,
+	        (double)requests / (double)acquired, n ? (double)waits[n / 2] : 0.0,
+	        n ? (double)waits[n * 99 / 100] : 0.0, n ? (double)waits[n - 1] : 0.0);
 	fflush(stdout);
 }
 
@@ -258,19 +255,21 @@ static void run_crowd(const struct crowd *crowd) {
 
 static void print_head(const char *what) {
 	printf("%s\n", what);
-	printf("  procs threads handover    ms  lingers    pairs/s  commands  p50 us   p99 us worst us  "
-	       "fairness\n");
+	printf("  hold us handover    ms  lingers    pairs/s  commands   p50 us   p99 us worst us\n");
 }
 
-/* Threads of some processes, all of whom want one lock. */
+/* Two processes of four threads and one of a single thread, all of whom want one lock. */
 static void bench_crowd(void) {
 	static const uint32_t max[] = { SNECK_HANDOVER_OFF, 1, 4, 16, 64, 256 };
 	static const uint32_t ms[] = { 1, 5, 20 };
+	static const long hold_us[] = { 0, 100, 1000 };
 
-	print_head("crowds that want one lock; commands per pair, waits of a thread of the worst process");
-	for (size_t m = 0; m < sizeof ms / sizeof ms[0]; m++)
+	print_head("2 x 4 threads and a lone one: commands per pair, and what the lone one waits");
+	for (size_t h = 0; h < sizeof hold_us / sizeof hold_us[0]; h++)
 		for (size_t i = 0; i < sizeof max / sizeof max[0]; i++)
-			run_crowd(&(struct crowd){ 3, 4, 0, max[i], ms[m], 1.0 });
+			run_crowd(&(struct crowd){ 3, 4, hold_us[h], 0, max[i], SNECK_HANDOVER_MS, 1.5 });
+	for (size_t m = 0; m < sizeof ms / sizeof ms[0]; m++)
+		run_crowd(&(struct crowd){ 3, 4, 1000, 0, SNECK_HANDOVER_MAX, ms[m], 1.5 });
 }
 
 /* One thread each, that takes and releases without a pause. */
@@ -279,7 +278,7 @@ static void bench_pingpong(void) {
 	for (int round = 0; round < 3; round++)
 		for (int lingers = 0; lingers < 2; lingers++)
 			run_crowd(&(struct crowd){
-			        2, 1, lingers * LINGER_MS, SNECK_HANDOVER_MAX, SNECK_HANDOVER_MS, 1.0 });
+			        2, 1, 0, lingers * LINGER_MS, SNECK_HANDOVER_MAX, SNECK_HANDOVER_MS, 1.5 });
 }
 
 int main(int argc, char **argv) {

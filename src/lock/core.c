@@ -431,6 +431,8 @@ static void look_again(struct lock_core *core, struct lock_grant *grant, int64_t
 		grant->beat_at_ns = now_ns;
 	else if (grant->state == GRANT_HELD)
 		snecki_linger_look(grant, now_ns);
+	else if (grant->state == GRANT_ASKED)
+		grant->unheard = true; /* granted already, perhaps, and wanted */
 }
 
 void snecki_core_subscribed(struct lock_core *core, int64_t now_ns) {

@@ -42,7 +42,9 @@ int64_t snecki_linger_ends(const struct lock_core *core, const struct lock_grant
 
 /* What the server was told is no longer so, or is so again. */
 static void mark_later(struct lock_grant *grant, int64_t now_ns) {
-	if (!grant->unheard)
+	if (grant->unheard)
+		grant->mark_at_ns = now_ns;
+	else
 		grant->mark_at_ns = grant->lingers == grant->marked ? NS_NEVER : now_ns + LINGER_MARK_NS;
 }
 
@@ -59,13 +61,23 @@ bool snecki_linger_begin(struct lock_core *core, struct lock_grant *grant, int64
 	return true;
 }
 
-/* Matters where it lingers, or will when it is released. */
-void snecki_linger_look(struct lock_grant *grant, int64_t now_ns) {
-	bool wished = grant->lingers;
+/* It is kept, or will be, without the server's knowing: it lingers, or is to; is passed on here, or shared.
+ */
+static bool goes_on(const struct lock_grant *grant) {
+	const struct list *holds = &grant->holds;
 
-	LIST_EACH (h, &grant->holds)
-		wished = wished || LIST_ITEM(h, struct lock_hold, in_grant)->linger_ms > 0;
-	if (!wished || snecki_layout_of(grant)->polls)
+	if (grant->lingers || grant->handovers > 0 || !snecki_list_empty(&grant->entry->queue))
+		return true;
+	if (grant->mode == 'R' && holds->next != holds->prev)
+		return true;
+	LIST_EACH (h, holds)
+		if (LIST_ITEM(h, struct lock_hold, in_grant)->linger_ms > 0)
+			return true;
+	return false;
+}
+
+void snecki_linger_look(struct lock_grant *grant, int64_t now_ns) {
+	if (grant->private_ || snecki_layout_of(grant)->polls || !goes_on(grant))
 		return;
 	grant->unheard = true;
 	grant->mark_at_ns = now_ns;

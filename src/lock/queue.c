@@ -47,6 +47,8 @@ void snecki_hold_attach(struct lock_core *core, struct lock_grant *grant, struct
 	core->shares = core->shares || hold->linger_ms > 0; /* it must hear when another session wants it */
 	snecki_list_append(&grant->holds, &hold->in_grant);
 	core->holds_n++;
+	if (grant->unheard)
+		snecki_linger_look(grant, now_ns);
 	grant->renew_tried = false;
 	grant->fresh = grant->fresh && wish->mode == 'R'; /* one writer, or all the readers in a row */
 	snecki_lease_arm(core, grant);
