@@ -12,6 +12,7 @@
 
 #include <cmocka.h>
 
+#include "certs.h"
 #include "locks.h"
 #include "sentinels.h"
 #include "wait.h"
@@ -19,24 +20,17 @@
 enum { URL_BYTES = 640 };
 
 static struct test_sentinels all;
-static char certs[] = "/tmp/sneck-certs-XXXXXX";
+static struct test_certs certs;
 
 static int make_certs(void **state) {
-	char command[256];
 	(void)state;
-
-	if (!mkdtemp(certs))
-		return -1;
-	snprintf(command, sizeof command, "%s %s", MAKE_CERTS, certs);
-	return system(command);
+	return test_certs_make(&certs);
 }
 
 static int remove_certs(void **state) {
-	char command[256];
 	(void)state;
-
-	snprintf(command, sizeof command, "rm -rf %s", certs);
-	return system(command);
+	test_certs_remove(&certs);
+	return 0;
 }
 
 static int down(void **state) {
@@ -158,7 +152,7 @@ static void a_refusal_says_more_than_silence(void **state) {
 /* All of it by TLS: asking, listening, the server that was named, and the one that is named next. */
 static void everything_goes_by_tls(void **state) {
 	(void)state;
-	assert_int_equal(test_sentinels_start_tls(&all, certs, "server", "server"), 0);
+	assert_int_equal(test_sentinels_start_tls(&all, certs.dir, "server", "server"), 0);
 	sneck_client *client = test_open(all.url);
 	sneck_hold *hold = test_take(client, "door", SNECK_WRITE, 0);
 	test_sentinels_settle(&all);
@@ -167,7 +161,7 @@ static void everything_goes_by_tls(void **state) {
 	test_release(hold);
 	sneck_close(client);
 	char url[URL_BYTES];
-	snprintf(url, sizeof url, "%.*s?ca=%s/other-ca.crt", (int)strcspn(all.url, "?"), all.url, certs);
+	snprintf(url, sizeof url, "%.*s?ca=%s/other-ca.crt", (int)strcspn(all.url, "?"), all.url, certs.dir);
 	refused(url, SNECK_ECONN, "not trusted here");
 }
 
@@ -176,7 +170,7 @@ static void names_are_checked_on_both(void **state) {
 	char url[URL_BYTES];
 	(void)state;
 
-	assert_int_equal(test_sentinels_start_tls(&all, certs, "elsewhere", "server"), 0);
+	assert_int_equal(test_sentinels_start_tls(&all, certs.dir, "elsewhere", "server"), 0);
 	refused(all.url, SNECK_ECONN, "for another name");
 	snprintf(url, sizeof url, "%s&servername=elsewhere.example", all.url);
 	refused(url, SNECK_ECONN, "sentinel 127.0.0.1");

@@ -20,41 +20,28 @@
 
 #include <cmocka.h>
 
+#include "certs.h"
 #include "locks.h"
 #include "wait.h"
 
-static char dir[] = "/tmp/sneck-tls-XXXXXX";
+static struct test_certs certs;
+static const char *const dir = certs.dir;
 
 static int make_certificates(void **state) {
-	char command[256];
 	(void)state;
-	assert_non_null(mkdtemp(dir));
-	snprintf(command, sizeof command, "%s %s", MAKE_CERTS, dir);
-	return system(command) == 0 ? 0 : -1;
+	return test_certs_make(&certs);
 }
 
 static int remove_certificates(void **state) {
-	char command[256];
 	(void)state;
-	snprintf(command, sizeof command, "rm -rf %s", dir);
-	return system(command);
-}
-
-static int free_port(void) {
-	struct sockaddr_in addr = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-	socklen_t len = sizeof addr;
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-	assert_int_equal(bind(fd, (struct sockaddr *)&addr, len), 0);
-	assert_int_equal(getsockname(fd, (struct sockaddr *)&addr, &len), 0);
-	close(fd);
-	return ntohs(addr.sin_port);
+	test_certs_remove(&certs);
+	return 0;
 }
 
 /* A server with the certificate `identity`; returns its port. `clients`: no, or yes (they must show one). */
 static int start_tls(struct test_server *server, const char *identity, const char *clients) {
 	char crt[128], key[128], ca[128], port[16];
-	int number = free_port();
+	int number = test_free_port();
 
 	snprintf(crt, sizeof crt, "%s/%s.crt", dir, identity);
 	snprintf(key, sizeof key, "%s/%s.key", dir, identity);
@@ -197,7 +184,7 @@ static void tls_1_2_is_the_least(void **state) {
 	struct test_server server;
 	static const char *const args[] = { "-cert", "server.crt", "-key", "server.key", "-tls1_1", "-cipher",
 		"ALL:@SECLEVEL=0", NULL };
-	int port = free_port();
+	int port = test_free_port();
 	char crt[128], key[128], ca[128], number[16];
 	(void)state;
 
@@ -219,7 +206,7 @@ static void tls_1_2_is_the_least(void **state) {
 static void the_name_is_said_to_the_server(void **state) {
 	static const char *const args[] = { "-cert", "self.crt", "-key", "self.key", "-servername",
 		"localhost", "-cert2", "server.crt", "-key2", "server.key", NULL };
-	int port = free_port();
+	int port = test_free_port();
 	char url[256];
 	(void)state;
 
