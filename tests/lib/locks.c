@@ -93,6 +93,15 @@ sneck_client *test_open(const char *url) {
 	return test_open_command_ms(url, 0);
 }
 
+void test_await_link(sneck_client *client, const char *name) {
+	sneck_lock_info *info = NULL;
+	sneck_error error = { 0 };
+	int r = SNECK_ECONN;
+	if (!WAIT_UNTIL((r = sneck_inspect(client, name, strlen(name), 0, &info, &error)) == 0, 10000))
+		assert_result(0, r, &error);
+	sneck_lock_info_free(info);
+}
+
 sneck_acquire_options test_waiting(int64_t wait_ms) {
 	sneck_acquire_options options = SNECK_ACQUIRE_OPTIONS_INIT;
 	options.wait_ms = wait_ms;

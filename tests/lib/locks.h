@@ -67,6 +67,10 @@ sneck_client *test_open(const char *url);
 /* With a command time other than the default, for tests that wait for it to pass. */
 sneck_client *test_open_command_ms(const char *url, uint32_t command_ms);
 
+/* Wait until it is connected to the server that has this lock: for those with a short command time, in which
+ * a busy machine may not come through TLS and sentinels. */
+void test_await_link(sneck_client *client, const char *name);
+
 sneck_acquire_options test_waiting(int64_t wait_ms);
 /* Take `name`, or fail the test. */
 sneck_hold *test_take(sneck_client *client, const char *name, sneck_mode mode, int64_t wait_ms);

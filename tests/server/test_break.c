@@ -438,6 +438,7 @@ static void no_answer_is_unknown(void **state) {
 	sneck_client *victim = test_open(server->url), *bob = test_open_command_ms(server->url, 300);
 	sneck_hold *hold = test_take(victim, "door", SNECK_WRITE, 0);
 	char id[SNECK_ID_MAX];
+	test_await_link(bob, "door");
 	rig_id_of(bob, "door", SNECK_PARTY_HOLDER, id);
 	test_server_stopcont(server, true);
 	sneck_error error = { 0 };

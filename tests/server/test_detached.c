@@ -271,7 +271,8 @@ static void no_answer_is_unknown(void **state) {
 	sneck_client *a = test_open(server->url), *b = test_open_command_ms(server->url, 300);
 	struct left left = take_and_leave(a, "door", SNECK_WRITE, 60000);
 	sneck_error error;
-	assert_result(0, renew(b, left.id, 1000, &error), &error); /* the link is up */
+	test_await_link(b, "door");
+	assert_result(0, renew(b, left.id, 1000, &error), &error); /* the server knows the script */
 	test_server_stopcont(server, true);
 	int64_t begin_ms = test_now_ms();
 	int renewed = renew(b, left.id, 600000, &error);
@@ -298,7 +299,8 @@ static void an_adoption_without_an_answer_is_withdrawn(void **state) {
 	sneck_acquire_options options = test_waiting(SNECK_WAIT_FOREVER); /* which does not count here */
 	sneck_hold *adopted = NULL;
 	sneck_error error;
-	assert_result(0, renew(b, left.id, 1000, &error), &error); /* the link is up */
+	test_await_link(b, "door");
+	assert_result(0, renew(b, left.id, 1000, &error), &error); /* the server knows the script */
 	test_server_stopcont(server, true);
 	int64_t begin_ms = test_now_ms();
 	int r = sneck_adopt(b, "door", 4, left.id, &options, &adopted, &error);

@@ -435,7 +435,7 @@ static void no_answer_is_told_in_time(void **state) {
 	sneck_lock_info *info = NULL;
 	sneck_lock_list *list = NULL;
 	sneck_error error;
-	sneck_lock_info_free(inspect(client, "door"));
+	test_await_link(client, "door");
 	test_server_stopcont(server, true);
 	int64_t start_ms = test_now_ms();
 	int r = sneck_inspect(client, "door", 4, 0, &info, &error);

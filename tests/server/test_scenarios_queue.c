@@ -192,6 +192,8 @@ static void a_paused_server_leaves_no_waiters(void **state) {
 	sneck_client *a = test_open(server->url);
 	sneck_client *b = test_open_command_ms(server->url, COMMAND);
 	sneck_client *c = test_open_command_ms(server->url, COMMAND);
+	test_await_link(b, "door");
+	test_await_link(c, "warm");
 	test_release(test_take(c, "warm", SNECK_WRITE, 0));
 	sneck_hold *hold = test_take(a, "door", SNECK_WRITE, 0);
 	struct test_call queued, fresh;

@@ -99,7 +99,7 @@ static void sixty_dead_readers(void **state) {
 	const char *args[] = { "zombies", server->url, NULL };
 	struct test_proc crowd;
 	test_proc_start(&crowd, args);
-	assert_true(test_await_members(server, "window", "R", ZOMBIES, 10000));
+	assert_true(test_await_members(server, "window", "R", ZOMBIES, 30000)); /* so many handshakes */
 	sneck_acquire_options options = lease(1000, false);
 	sneck_hold *alive = test_take_opts(a, "window", SNECK_READ, &options);
 	struct test_call door, window;

@@ -253,6 +253,7 @@ static void no_answer_is_unknown(void **state) {
 	(void)state;
 	const int64_t waits_ms[] = { 0, 100 };
 	sneck_client *client = test_open_command_ms(server->url, 300);
+	test_await_link(client, "door");
 	for (int i = 0; i < 2; i++) {
 		sneck_hold *hold = test_take(client, "door", SNECK_READ, 0);
 		sneck_acquire_options options = test_waiting(waits_ms[i]);
