@@ -37,6 +37,8 @@ enum sneck_outcome {
 	        "the client was opened before a fork; open another in this process")                       \
 	X(SNECK_ECLOSED, -20, SNECK_OUTCOME_FAILED, "the client is being closed")                          \
 	X(SNECK_ESYS, -21, SNECK_OUTCOME_FAILED, "a system call failed")                                   \
+	X(SNECK_EREPLICAS, -22, SNECK_OUTCOME_FAILED,                                                      \
+	        "too few replicas have acknowledged in time; the grant was undone")                        \
 	X(SNECK_EUNKNOWN, -30, SNECK_OUTCOME_UNKNOWN,                                                      \
 	        "sent, but not answered; being settled in the background")                                 \
 	X(SNECK_ELOST, -40, SNECK_OUTCOME_LOST, "the lease has ended or the lock is gone from the server") \

@@ -67,10 +67,11 @@ enum {
 	SNECK_COMMAND_DEFAULT_MS = 2000,
 	SNECK_RECONNECT_MIN_MS = 50,
 	SNECK_RECONNECT_MAX_MS = 2000,
-	SNECK_MARGIN_MIN_MS = 2,  /* margin is max(this, 1 % of the lease) */
-	SNECK_HANDOVER_MAX = 16,  /* times that threads pass on a lock which another session waits for */
-	SNECK_HANDOVER_MS = 5,    /* and for how long */
-	SNECK_LINGER_LEAST_MS = 1 /* a WRITE that lingers is kept so long from its grant, even if wanted */
+	SNECK_MARGIN_MIN_MS = 2,    /* margin is max(this, 1 % of the lease) */
+	SNECK_HANDOVER_MAX = 16,    /* times that threads pass on a lock which another session waits for */
+	SNECK_HANDOVER_MS = 5,      /* and for how long */
+	SNECK_LINGER_LEAST_MS = 1,  /* a WRITE that lingers is kept so long from its grant, even if wanted */
+	SNECK_ACK_DEFAULT_MS = 1000 /* how long replicas have to acknowledge; at most half of the lease */
 };
 
 typedef enum sneck_mode {
@@ -142,9 +143,15 @@ typedef struct sneck_client_options {
 	 * SNECK_HANDOVER_OFF: not at all while another session waits. */
 	uint32_t handover_max;
 	uint32_t handover_ms;
+	/* For acquires that say nothing of it: see sneck_acquire_options. 0: no replica is asked. */
+	uint32_t ack_replicas;
+	uint32_t ack_ms;
 } sneck_client_options;
-#define SNECK_CLIENT_OPTIONS_INIT \
-	{ sizeof(sneck_client_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+#define SNECK_CLIENT_OPTIONS_INIT                                                                            \
+	{                                                                                                    \
+		sizeof(sneck_client_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, \
+		        0, 0, 0, 0                                                                           \
+	}
 #define SNECK_HANDOVER_OFF UINT32_MAX
 
 enum {
@@ -193,9 +200,19 @@ typedef struct sneck_acquire_options {
 	 * meanwhile, ends. 0: the client's; SNECK_LINGER_OFF: not. Fixed holds never linger. SNECK_ENOTSUP
 	 * where the dialect has no way to ask for it back. */
 	int64_t linger_ms;
+	/* So many replicas must have the grant, within ack_ms, before it counts: one that a failover promotes
+	 * then knows of it. Else SNECK_EREPLICAS: it was undone. It narrows what a failover may lose to
+	 * replicas that did not acknowledge; it is no consensus. Asked for with every grant of the server and
+	 * every upgrade; not with renewals, re-entry, downgrade or release, nor when the lock is refused. The
+	 * call may return ack_ms later than without. `ack_replicas` 0: the client's; SNECK_ACK_OFF: none.
+	 * `ack_ms` 0: the client's, else SNECK_ACK_DEFAULT_MS; below lease_ms. SNECK_ENOTSUP where the
+	 * dialect is not native. */
+	uint32_t ack_replicas;
+	uint32_t ack_ms;
 } sneck_acquire_options;
+#define SNECK_ACK_OFF UINT32_MAX
 #define SNECK_ACQUIRE_OPTIONS_INIT \
-	{ sizeof(sneck_acquire_options), 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+	{ sizeof(sneck_acquire_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 #define SNECK_LINGER_OFF (-1)
 
 /* Take `name` in `mode`, waiting up to wait_ms. The owner may hold it already: re-entry costs no
@@ -203,7 +220,8 @@ typedef struct sneck_acquire_options {
  * Blocks; returns by its deadline (wait_ms, or the command time if no answer came at all).
  *
  * SNECK_EBUSY, SNECK_ETIMEDOUT, SNECK_ECANCELED, SNECK_EDEADLK: not taken; the text names the
- * holder. SNECK_EUNKNOWN: no answer; the library withdraws the request in the background. */
+ * holder. SNECK_EUNKNOWN: no answer; the library withdraws the request in the background.
+ * SNECK_EREPLICAS: see ack_replicas. */
 SNECK_API int sneck_acquire(sneck_client *client, const char *name, sneck_mode mode,
         const sneck_acquire_options *options, sneck_hold **ret_hold, sneck_error *reterr);
 SNECK_API int sneck_acquire_n(sneck_client *client, const void *name, size_t name_len, sneck_mode mode,

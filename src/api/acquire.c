@@ -21,6 +21,8 @@ static void fill_wish(struct lock_wish *wish, sneck_mode mode, const struct acqu
 	wish->tag = args->options.tag;
 	wish->lease_ms = args->options.lease_ms;
 	wish->linger_ms = args->options.linger_ms;
+	wish->ack_replicas = args->options.ack_replicas;
+	wish->ack_ms = args->options.ack_ms;
 	wish->layout = &args->dialect->traits;
 	wish->hold = &hold->lock;
 	hold->dialect = args->dialect;

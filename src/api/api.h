@@ -19,6 +19,9 @@ int snecki_check_lease(int64_t lease_ms, bool fixed, sneck_error *reterr);
 int snecki_check_detached(const struct dialect *dialect, const char *id, sneck_error *reterr);
 int snecki_load_acquire(const sneck_client *client, const sneck_acquire_options *options,
         struct acquire_args *ret, sneck_error *reterr);
+/* The same for an upgrade, which asks for as many replicas as the hold did unless it says something else. */
+int snecki_load_upgrade(const sneck_hold *hold, const sneck_acquire_options *options,
+        struct acquire_args *ret, sneck_error *reterr);
 /* From when the call began, or nearly so: the clock is not read for a call that need not wait. */
 void snecki_acquire_deadlines(const sneck_client *client, struct acquire_args *args, int64_t now_ns);
 /* The same, and the name and the mode. */

@@ -87,15 +87,55 @@ static int check_linger(const sneck_client *client, const struct dialect *dialec
 	return 0;
 }
 
+/* The same for the replicas: 0 of both turns it off. */
+static int check_ack(const sneck_client *client, const struct dialect *dialect, sneck_acquire_options *loaded,
+        sneck_error *reterr) {
+	bool own = loaded->ack_replicas != 0;
+
+	if (!own)
+		loaded->ack_replicas = client->ack_replicas;
+	if (loaded->ack_replicas == SNECK_ACK_OFF || loaded->ack_replicas == 0) {
+		loaded->ack_replicas = loaded->ack_ms = 0;
+		return 0;
+	}
+	if (dialect != &snecki_native && !own) { /* a lock of another layout than the client's */
+		loaded->ack_replicas = loaded->ack_ms = 0;
+		return 0;
+	}
+	if (dialect != &snecki_native)
+		return snecki_err(reterr, SNECK_ENOTSUP, "replicas can acknowledge native locks only, not %s",
+		        dialect->name);
+	if (loaded->ack_ms == 0)
+		loaded->ack_ms = client->ack_ms;
+	int64_t half_ms = loaded->lease_ms / 2;
+	if (loaded->ack_ms == 0)
+		loaded->ack_ms = half_ms < SNECK_ACK_DEFAULT_MS ? (uint32_t)half_ms : SNECK_ACK_DEFAULT_MS;
+	if (loaded->ack_ms >= loaded->lease_ms)
+		return snecki_err(reterr, SNECK_EINVAL,
+		        "ack_ms is %u, and the lease %lld ms: it would be over before the replicas have "
+		        "acknowledged it; give them less time, or it more",
+		        (unsigned)loaded->ack_ms, (long long)loaded->lease_ms);
+	return 0;
+}
+
+static int load_options(
+        const sneck_acquire_options *options, sneck_acquire_options *ret, sneck_error *reterr) {
+	if (snecki_options_load(ret, sizeof *ret, options) == 0)
+		return 0;
+	return snecki_err(reterr, SNECK_EINVAL,
+	        "sneck_acquire_options: start from SNECK_ACQUIRE_OPTIONS_INIT; fields unknown to this "
+	        "version "
+	        "(%s) must be zero",
+	        SNECK_VERSION);
+}
+
 int snecki_load_acquire(const sneck_client *client, const sneck_acquire_options *options,
         struct acquire_args *ret, sneck_error *reterr) {
 	sneck_acquire_options *loaded = &ret->options;
+	int r = load_options(options, loaded, reterr);
 
-	if (snecki_options_load(loaded, sizeof *loaded, options) < 0)
-		return snecki_err(reterr, SNECK_EINVAL,
-		        "sneck_acquire_options: start from SNECK_ACQUIRE_OPTIONS_INIT; fields unknown to "
-		        "this version (%s) must be zero",
-		        SNECK_VERSION);
+	if (r < 0)
+		return r;
 	if (loaded->lease_ms == 0)
 		loaded->lease_ms = client->lease_ms;
 	ret->dialect = loaded->dialect ? snecki_dialect_find(loaded->dialect, reterr) : client->dialect;
@@ -105,9 +145,11 @@ int snecki_load_acquire(const sneck_client *client, const sneck_acquire_options 
 		return snecki_err(reterr, SNECK_ENOTSUP,
 		        "%s locks have no fencing tokens; use native or redisson:fenced, or ask for none",
 		        ret->dialect->name);
-	int r = snecki_check_lease(loaded->lease_ms, loaded->fixed != 0, reterr);
+	r = snecki_check_lease(loaded->lease_ms, loaded->fixed != 0, reterr);
 	if (r == 0)
 		r = check_linger(client, ret->dialect, loaded, reterr);
+	if (r == 0)
+		r = check_ack(client, ret->dialect, loaded, reterr);
 	if (r < 0)
 		return r;
 	if (loaded->wait_ms < SNECK_WAIT_FOREVER)
@@ -126,15 +168,37 @@ int snecki_load_acquire(const sneck_client *client, const sneck_acquire_options 
 	return 0;
 }
 
+int snecki_load_upgrade(const sneck_hold *hold, const sneck_acquire_options *options,
+        struct acquire_args *ret, sneck_error *reterr) {
+	sneck_acquire_options given;
+	int r = snecki_load_acquire(hold->client, options, ret, reterr);
+
+	if (r == 0)
+		r = load_options(options, &given, reterr);
+	if (r < 0)
+		return r;
+	if (given.ack_replicas == 0 && hold->lock.ack_replicas) {
+		ret->options.ack_replicas = hold->lock.ack_replicas;
+		ret->options.ack_ms = hold->lock.ack_ms;
+	}
+	if (hold->dialect != &snecki_native)
+		ret->options.ack_replicas = ret->options.ack_ms = 0;
+	return 0;
+}
+
+/* Replicas get their time on top of the wait, which is for the lock. */
 void snecki_acquire_deadlines(const sneck_client *client, struct acquire_args *args, int64_t now_ns) {
 	int64_t wait_ms = args->options.wait_ms;
+	int64_t answer_ns = snecki_after_ms(now_ns, client->command_ms);
 
-	args->answer_deadline_ns = snecki_after_ms(now_ns, client->command_ms);
 	args->deadline_ns = wait_ms == SNECK_WAIT_FOREVER ? NS_NEVER
-	                    : wait_ms == 0                ? args->answer_deadline_ns
+	                    : wait_ms == 0                ? answer_ns
 	                                                  : snecki_after_ms(now_ns, wait_ms);
-	if (args->answer_deadline_ns < args->deadline_ns)
-		args->answer_deadline_ns = args->deadline_ns;
+	if (answer_ns < args->deadline_ns)
+		answer_ns = args->deadline_ns;
+	args->answer_deadline_ns = snecki_after_ms(answer_ns, args->options.ack_ms);
+	if (wait_ms == 0)
+		args->deadline_ns = args->answer_deadline_ns;
 }
 
 int snecki_check_acquire(const sneck_client *client, const void *name, size_t name_len, sneck_mode mode,

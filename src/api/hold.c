@@ -124,13 +124,14 @@ int sneck_upgrade(sneck_hold *hold, const sneck_acquire_options *options, sneck_
 
 	if (!hold)
 		return snecki_err(reterr, SNECK_EINVAL, "hold is NULL");
-	if ((r = snecki_load_acquire(hold->client, options, &args, reterr)) < 0 ||
-	        (r = enter_hold(hold, reterr)) < 0)
+	if ((r = snecki_load_upgrade(hold, options, &args, reterr)) < 0 || (r = enter_hold(hold, reterr)) < 0)
 		return r;
 	int64_t now_ns = begin(hold, &waiter, WISH_UPGRADE);
 	snecki_acquire_deadlines(hold->client, &args, now_ns);
 	waiter.wish.nowait = args.options.wait_ms == 0;
 	waiter.wish.tag = args.options.tag;
+	waiter.wish.ack_replicas = args.options.ack_replicas;
+	waiter.wish.ack_ms = args.options.ack_ms;
 	snecki_core_upgrade(hold->client->core, &waiter.wish, now_ns);
 	r = finish(hold, &waiter, args.deadline_ns, args.answer_deadline_ns, args.options.wait_ms, reterr);
 	snecki_waiter_done(hold->client, &waiter);

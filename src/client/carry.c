@@ -171,6 +171,25 @@ static bool resend_elsewhere(struct req *req, void (*send)(struct req *req, void
 	return true;
 }
 
+/* The server has run the renewal; how many replicas have it? `reply` is WAIT's. */
+static void count_acks(const struct lock_call *call, const struct redisReply *reply,
+        struct lock_outcome *outcome, struct sneck_error *detail) {
+	if (reply->type == REDIS_REPLY_ERROR) {
+		outcome->code = snecki_server_error_fill(reply->str, (size_t)reply->len, detail);
+		return;
+	}
+	long long acked = reply->type == REDIS_REPLY_INTEGER && reply->integer > 0 ? reply->integer : 0;
+	outcome->acked = acked < UINT32_MAX ? (uint32_t)acked : UINT32_MAX;
+	if (outcome->acked < call->ack_replicas)
+		snecki_err(detail, SNECK_EREPLICAS,
+		        "%u of %u replicas have acknowledged the grant in %u ms, and it was undone; are they "
+		        "up, "
+		        "and linked to the primary (sneck doctor, INFO replication)? Else ask for fewer, or "
+		        "for "
+		        "longer",
+		        (unsigned)outcome->acked, (unsigned)call->ack_replicas, (unsigned)call->ack_ms);
+}
+
 /* Thread: whichever reads. */
 static void request_done(struct req *req, enum req_status status, const struct redisReply *reply,
         const struct sneck_error *error) {
@@ -189,6 +208,8 @@ static void request_done(struct req *req, enum req_status status, const struct r
 				snecki_conn_break(req->conn, "the server is no primary any more");
 			if (outcome.status == LOCK_UNKNOWN && reply->type != REDIS_REPLY_ERROR)
 				snecki_conn_break(req->conn, "an answer was not about its request");
+			if (req->acked && outcome.status == LOCK_GRANTED)
+				count_acks(call_of(carried), req->second, &outcome, &detail);
 		} else if (resend_with_text(carried)) {
 			return;
 		} else {
@@ -204,7 +225,10 @@ static void request_done(struct req *req, enum req_status status, const struct r
 		break;
 	case REQ_UNKNOWN:
 		outcome.status = LOCK_UNKNOWN;
-		if (error)
+		if (error && req->acked)
+			snecki_err(&detail, SNECK_EREPLICAS,
+			        "the connection broke before the replicas had acknowledged: %s", error->text);
+		else if (error)
 			detail = *error;
 		break;
 	}
@@ -223,9 +247,21 @@ static void request_done(struct req *req, enum req_status status, const struct r
 static uint32_t hurry_of(const struct lock_op *op) {
 	int64_t fifth_ms = op->lease_ms / 5;
 
-	if (op->kind != OP_RENEW)
+	if (op->kind != OP_RENEW || op->must_write) /* that waits for replicas, and nobody for it */
 		return 0;
 	return fifth_ms < UINT32_MAX ? (uint32_t)fifth_ms : UINT32_MAX;
+}
+
+/* WAIT counts what was written by its own connection: it goes right behind the renewal. */
+static void add_wait(const struct lock_call *call, struct req *req) {
+	req->acked = call->ack_replicas > 0;
+	req->patience_ms = call->ack_ms;
+	if (!req->acked)
+		return;
+	snecki_buf_resp_array(&req->bytes, 3);
+	snecki_buf_resp_str(&req->bytes, "WAIT");
+	snecki_buf_resp_u64(&req->bytes, call->ack_replicas);
+	snecki_buf_resp_u64(&req->bytes, call->ack_ms);
 }
 
 /* Under send_mutex. */
@@ -236,6 +272,7 @@ static void submit(struct carried *carried) {
 	carried->req.hurry_ms = hurry_of(&call_of(carried)->op);
 	int r = dialect_of(carried)->encode(&client->session, &call_of(carried)->op, carried->name,
 	        carried->name_len, carried->full_text, &carried->req.bytes);
+	add_wait(call_of(carried), &carried->req);
 	atomic_store(&client->submitter, (uintptr_t)pthread_self());
 	if (r < 0) {
 		struct lock_outcome outcome = { .status = LOCK_FAILED, .code = r };

@@ -101,6 +101,10 @@ static int set_dialect(sneck_client *client, const sneck_client_options *options
 	if (options->linger_ms && client->dialect->traits.polls)
 		return snecki_err(reterr, SNECK_ENOTSUP,
 		        "%s locks cannot linger: nobody could ask for them back", client->dialect->name);
+	if (options->ack_replicas && options->ack_replicas != SNECK_ACK_OFF &&
+	        client->dialect != &snecki_native)
+		return snecki_err(reterr, SNECK_ENOTSUP, "replicas can acknowledge native locks only, not %s",
+		        client->dialect->name);
 	const char *prefix = client->url.prefix ? client->url.prefix : options->prefix;
 	if (prefix && client->dialect == &snecki_native)
 		return snecki_err(reterr, SNECK_EINVAL,
@@ -184,6 +188,8 @@ static void set_options(sneck_client *client, const sneck_client_options *option
 	client->flags = options->flags;
 	client->lease_ms = options->lease_ms ? options->lease_ms : SNECK_LEASE_DEFAULT_MS;
 	client->linger_ms = options->linger_ms;
+	client->ack_replicas = options->ack_replicas == SNECK_ACK_OFF ? 0 : options->ack_replicas;
+	client->ack_ms = options->ack_ms;
 	client->handover_max = options->handover_max == SNECK_HANDOVER_OFF
 	                               ? 0
 	                               : or_default(options->handover_max, SNECK_HANDOVER_MAX);

@@ -105,8 +105,9 @@ struct sneck_client {
 	const struct dialect *dialect;
 	struct log log;
 	uint32_t connect_ms, command_ms, policy, flags;
-	int64_t lease_ms;  /* for acquires that name none, as is … */
-	int64_t linger_ms; /* … this */
+	int64_t lease_ms;              /* for acquires that name none, as is … */
+	int64_t linger_ms;             /* … this … */
+	uint32_t ack_replicas, ack_ms; /* … and these */
 	unsigned handover_max;
 	int64_t handover_ms;
 	unsigned char *fork_page; /* zero in a forked child */

@@ -164,7 +164,7 @@ void snecki_conv_upgrade(struct lock_core *core, struct lock_wish *wish, int64_t
 	grant->wish = wish;
 	if (grant->mode == 'W') { /* covered already: WRITE is ours for the sake of another hold */
 		grant->conv = CONV_UP_LOCAL;
-		if (!snecki_others_hold(entry, wish->owner))
+		if (!snecki_others_hold(entry, wish->owner) && snecki_ack_fits(core, grant, wish))
 			upgrade_done(core, grant, now_ns);
 		return;
 	}
@@ -216,7 +216,8 @@ void snecki_conv_try_finish(struct lock_core *core, struct lock_entry *entry, in
 		if (now_ns >= grant->valid_until_ns ||
 		        (wish->kind == WISH_UPGRADE && now_ns >= snecki_hold_valid_until(wish->hold)))
 			continue; /* its own timer is due as well, and ends it */
-		upgrade_done(core, grant, now_ns);
+		if (snecki_ack_fits(core, grant, wish))
+			upgrade_done(core, grant, now_ns);
 	}
 }
 
@@ -560,6 +561,7 @@ void snecki_conv_reply(struct lock_core *core, struct lock_grant *grant, struct 
 /* The wish will be finished by the caller; the conversion goes on, or is withdrawn. */
 void snecki_conv_give_up(struct lock_core *core, struct lock_wish *wish, int64_t now_ns) {
 	struct lock_grant *grant = wish->grant;
+	struct lock_wish *ticket = grant->ticket;
 
 	if (grant->wish == wish)
 		grant->wish = NULL;
@@ -570,9 +572,12 @@ void snecki_conv_give_up(struct lock_core *core, struct lock_wish *wish, int64_t
 		grant->conv = CONV_UP_CANCEL;
 		snecki_conv_send(core, grant, now_ns);
 		return;
-	case CONV_UP_LOCAL: /* WRITE was ours, but other owners here still read */
+	case CONV_UP_LOCAL: /* WRITE was ours, but other owners here still read, or replicas did not have it
+	                     */
 		grant->conv = CONV_NONE;
-		snecki_grant_settle(core, grant, NULL, now_ns);
+		grant->release_after_conv = false;
+		grant->ticket = NULL;
+		snecki_grant_settle(core, grant, ticket, now_ns);
 		return;
 	case CONV_NONE:
 	case CONV_UP_CANCEL:

@@ -235,6 +235,8 @@ static const struct lock_grant *ask_of(const struct lock_wish *wish) {
 }
 
 bool snecki_wish_unanswered(const struct lock_wish *wish) {
+	if (!wish->done && snecki_ack_pending(wish))
+		return true;
 	if (wish->done || wish->answered)
 		return false;
 	if (wish->kind != WISH_ACQUIRE)
@@ -252,6 +254,8 @@ static int give_up_code(const struct lock_wish *wish, int code) {
 		return code;
 	if (wish->kind != WISH_ACQUIRE && wish->kind != WISH_UPGRADE)
 		return SNECK_EUNKNOWN;
+	if (snecki_ack_pending(wish))
+		return SNECK_EREPLICAS;
 	if (!snecki_wish_unanswered(wish))
 		return code;
 	const struct lock_grant *ask = ask_of(wish);

@@ -44,7 +44,9 @@ struct lock_hold {
 	struct lock_grant *grant; /* NULL once lost */
 	uint64_t owner;
 	int64_t lease_ms;
-	int64_t linger_ms;      /* for how long the session keeps it afterwards; 0: not */
+	int64_t linger_ms;     /* for how long the session keeps it afterwards; 0: not */
+	uint32_t ack_replicas; /* as its wish had it; an upgrade asks for the same */
+	uint32_t ack_ms;
 	int64_t fixed_until_ns; /* a fixed hold's own end; NS_NEVER when renewed */
 	uint64_t token;
 	char mode; /* 'R' or 'W' */
@@ -75,6 +77,9 @@ struct lock_wish {
 	int64_t linger_ms; /* ACQUIRE, not fixed: keep it for so long after the release, unless it is wanted
 	                    */
 	int64_t deadline_ns;
+	uint32_t ack_replicas; /* ACQUIRE, UPGRADE: so many must have it before it counts; 0: the server's
+	                        * word is enough */
+	uint32_t ack_ms;       /* how long they have */
 	const struct lock_traits *layout; /* ACQUIRE, ADOPT: of the lock; NULL: the core's default */
 	char id[LOCK_ID_MAX]; /* ADOPT: of what. DETACH: the result; the caller's dialect fills the old id in
 	                       */
@@ -113,6 +118,10 @@ struct lock_call {
 	unsigned renew_lane;
 	bool watchdog; /* a renewal that nobody asked for */
 	bool claim;    /* OP_BEAT: sent when the grant was believed already */
+	/* OP_RENEW: the caller answers when so many replicas have got what it wrote, or the time is over,
+	 * with outcome.acked. 0: nobody asks. */
+	uint32_t ack_replicas;
+	uint32_t ack_ms;
 };
 
 struct lock_hooks {

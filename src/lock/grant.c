@@ -104,6 +104,7 @@ void snecki_grant_rename(struct lock_core *core, struct lock_grant *grant) {
 	snecki_grant_end_conv(core, grant);
 	snecki_map_remove(&core->attempts, &grant->by_attempt.node);
 	grant->attempt = attempt;
+	grant->acked = 0; /* what replicas have goes by the old name */
 	snecki_map_insert(&core->attempts, &grant->by_attempt.node, &grant->attempt, sizeof grant->attempt);
 }
 
@@ -418,6 +419,8 @@ void snecki_grant_leave(
 	snecki_grant_end_listen(core, grant);
 	grant->leave_op = grant->state == GRANT_HELD ? OP_RELEASE : OP_CANCEL;
 	grant->renew_first = false;
+	grant->ack_first = false;
+	grant->ack_call = NULL;
 	grant->lingers = false;
 	snecki_grant_leave_longer(core, grant, now_ns);
 	grant->retry_at_ns = NS_NEVER;

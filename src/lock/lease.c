@@ -35,7 +35,7 @@ bool snecki_grant_renewed(const struct lock_grant *grant) {
 	LIST_EACH (h, &grant->holds)
 		if (LIST_ITEM(h, struct lock_hold, in_grant)->fixed_until_ns > grant->valid_until_ns)
 			return true;
-	return grant->renew_first;
+	return grant->renew_first || (grant->ack_first && !grant->private_);
 }
 
 static void set_state(struct lock_core *core, struct lock_hold *hold, enum hold_state state) {
@@ -210,7 +210,7 @@ static int64_t held_due(const struct lock_core *core, const struct lock_grant *g
 	}
 	if (beats(grant) && !grant->beating)
 		due = earliest(due, grant->beat_at_ns);
-	if (grant->lingers && !grant->renew_first)
+	if (grant->lingers && !grant->renew_first && !grant->ack_first)
 		due = earliest(due, snecki_linger_ends(core, grant));
 	if (!grant->marking)
 		due = earliest(due, grant->mark_at_ns);

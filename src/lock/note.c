@@ -4,12 +4,15 @@
  * Messages are hints that may be lost, late, doubled or forged. A grant by message is believed only if
  * it names an attempt that waits, its token is larger than the last one seen while waiting, and the
  * waiter's own lease, counted from before its last answered heartbeat, lies ahead; it is claimed in
- * the background all the same. In every other case the answer to a heartbeat decides. */
+ * the background all the same. In every other case the answer to a heartbeat decides, as it does when
+ * replicas are to acknowledge the grant: what they get is behind it. */
 #include "lock/private.h"
 
 static bool believable(const struct lock_core *core, const struct lock_grant *grant,
         const struct lock_note *note, int64_t valid_ns, int64_t now_ns) {
-	return !core->config.verify_grants && note->token > grant->token_seen && valid_ns > now_ns;
+	if (core->config.verify_grants || snecki_ack_wanted(grant))
+		return false;
+	return note->token > grant->token_seen && valid_ns > now_ns;
 }
 
 static void on_grant_note(

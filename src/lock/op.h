@@ -54,6 +54,7 @@ struct lock_op {
 	bool prefer;        /* OP_ACQUIRE: join the preferred class */
 	bool keep_old;      /* OP_RENAME: split (READ): the old attempt stays beside the new one */
 	bool lingers;       /* OP_LINGER: nobody uses it */
+	bool must_write;    /* OP_RENEW: change something in any case: what follows it is WAIT */
 	bool shrink_expiry; /* OP_RELEASE: the lease was long; an idle key need not outlive `keep`.
 	                     * OP_RENAME: the lease becomes `lease_ms` even if that is sooner (detach) */
 	uint64_t attempt;
@@ -89,18 +90,20 @@ enum lock_status {
 
 struct lock_outcome {
 	enum lock_status status;
-	int code;                   /* LOCK_FAILED, and LOCK_UNKNOWN by an error reply: SNECK_E…; else 0 */
-	bool retry;                 /* LOCK_FAILED: the server says "not now" (loading, busy, read only) */
-	bool more;                  /* the queue has more to do: send OP_ADVANCE */
-	bool wanted;                /* another session waits for this lock */
-	bool released_grant;        /* OP_CANCEL: it had been granted (plain: given back; upgrade: kept) */
-	uint64_t token;             /* last token of the lock, always */
-	int64_t server_us;          /* the server's TIME when it ran */
-	int64_t deadline_ms;        /* GRANTED: server time at which the hold ends. BROKEN, UPGRADE and its
-	                             * BEAT: that of the read hold, when the wait alone was broken; else 0 */
-	int64_t kept_ms;            /* BROKEN: for how long after server_us it still excludes others */
-	int64_t holder_deadline_ms; /* WAITING, BUSY: latest deadline of a holder; 0: none */
-	uint32_t ahead;             /* WAITING: waiters before this one */
+	int code;            /* LOCK_FAILED, and LOCK_UNKNOWN by an error reply: SNECK_E…; GRANTED: why the
+	                      * replicas could not be asked; else 0 */
+	bool retry;          /* LOCK_FAILED: the server says "not now" (loading, busy, read only) */
+	bool more;           /* the queue has more to do: send OP_ADVANCE */
+	bool wanted;         /* another session waits for this lock */
+	bool released_grant; /* OP_CANCEL: it had been granted (plain: given back; upgrade: kept) */
+	uint64_t token;      /* last token of the lock, always */
+	int64_t server_us;   /* the server's TIME when it ran */
+	int64_t deadline_ms; /* GRANTED: server time at which the hold ends. BROKEN, UPGRADE and its
+	                      * BEAT: that of the read hold, when the wait alone was broken; else 0 */
+	int64_t kept_ms;     /* BROKEN: for how long after server_us it still excludes others */
+	int64_t holder_deadline_ms;   /* WAITING, BUSY: latest deadline of a holder; 0: none */
+	uint32_t acked;               /* GRANTED, lock_call.ack_replicas: how many replicas have it by now */
+	uint32_t ahead;               /* WAITING: waiters before this one */
 	char holder[LOCK_HOLDER_MAX]; /* WAITING, BUSY, DEADLOCK: one session that stands in the way */
 	char holder_mode;             /* 'R', 'W' or 0 */
 };

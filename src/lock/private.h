@@ -69,6 +69,7 @@ struct lock_grant {
 	bool claimed;            /* the server has confirmed the grant to us */
 	bool renew_first;        /* kept for a local wish until a renewal has come back */
 	bool renew_tried;        /* it has just come back: if that did not help, another will not */
+	bool ack_first;          /* kept for a wish until enough replicas have it: see ack.c */
 	bool renew_refused;      /* the last one came back with an error: none before renew_at_ns */
 	bool keep_old;           /* CONV_DETACH: other holds stay on the old attempt */
 	bool queue_flag;         /* the ask may join the queue */
@@ -105,9 +106,11 @@ struct lock_grant {
 	int64_t linger_ms;       /* as the hold wished that went last */
 	int64_t linger_until_ns; /* `lingers`: unless it is wanted */
 	int64_t mark_at_ns;
-	unsigned handovers;       /* since it was wanted */
-	struct lock_wish *wish;   /* the private ask, or adopt, or the unfinished conversion */
-	struct lock_wish *ticket; /* the release that waits for the server's word */
+	unsigned handovers;         /* since it was wanted */
+	uint32_t acked;             /* how many replicas are known to have it */
+	struct lock_call *ack_call; /* asks them, or NULL */
+	struct lock_wish *wish;     /* the private ask, or adopt, or the unfinished conversion */
+	struct lock_wish *ticket;   /* the release that waits for the server's word */
 	enum lock_op_kind leave_op;
 	int last_code; /* the last refusal that was no answer to the question (not now, no link) */
 	char detail[LOCK_DETAIL_MAX]; /* its text */
@@ -304,6 +307,18 @@ void snecki_linger_renewed(struct lock_grant *grant, int64_t now_ns);
 void snecki_linger_mark(struct lock_core *core, struct lock_grant *grant, int64_t now_ns);
 void snecki_linger_marked(struct lock_core *core, struct lock_grant *grant, const struct lock_call *call,
         const struct lock_outcome *outcome, int64_t sent_ns, int64_t now_ns);
+
+/* ack.c */
+/* Have enough replicas the grant for this wish? Else they are asked, and the pump that follows the answer
+ * tries again. */
+bool snecki_ack_fits(struct lock_core *core, struct lock_grant *grant, struct lock_wish *wish);
+void snecki_ack_answered(struct lock_core *core, struct lock_grant *grant, const struct lock_call *call,
+        const struct lock_outcome *outcome, const char *detail, int64_t now_ns);
+void snecki_ack_failed(
+        struct lock_core *core, struct lock_grant *grant, int code, const char *detail, int64_t now_ns);
+bool snecki_ack_wanted(const struct lock_grant *grant); /* by whoever it would go to */
+bool snecki_ack_pending(const struct lock_wish *wish);  /* it waits for nothing else */
+void snecki_ack_forget(struct lock_entry *entry);       /* whoever still wants it says so again */
 
 /* detach.c */
 void snecki_detach_reply(struct lock_core *core, struct lock_grant *grant, const struct lock_call *call,

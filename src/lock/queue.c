@@ -28,6 +28,8 @@ void snecki_hold_attach(struct lock_core *core, struct lock_grant *grant, struct
 	hold->mode = wish->mode;
 	hold->lease_ms = wish->lease_ms;
 	hold->linger_ms = wish->fixed ? 0 : wish->linger_ms;
+	hold->ack_replicas = wish->ack_replicas;
+	hold->ack_ms = wish->ack_ms;
 	hold->token = token;
 	hold->state = grant->suspect ? HOLD_SUSPECT : HOLD_HELD;
 	hold->fixed_until_ns = NS_NEVER;
@@ -155,6 +157,8 @@ static bool serve_writer(
 	if (grant->mode != 'W' || !snecki_grant_empty(grant))
 		return false;
 	if (grant->fresh) {
+		if (!snecki_ack_fits(core, grant, wish))
+			return false;
 		serve(core, grant, wish, grant->token, now_ns);
 		return true;
 	}
@@ -164,6 +168,8 @@ static bool serve_writer(
 		renew_before_use(core, grant, wish, now_ns);
 		return false;
 	}
+	if (!snecki_ack_fits(core, grant, wish))
+		return false;
 	grant->handovers++;
 	if (!grant->lingers)
 		core->counters.handovers++;
@@ -188,6 +194,10 @@ static bool serve_reader(
 			renew_before_use(core, grant, wish, now_ns);
 			return false;
 		}
+	}
+	if (!snecki_ack_fits(core, grant, wish))
+		return false;
+	if (!grant->fresh) {
 		core->shares = true;
 		snecki_grant_want_hints(core, grant);
 		core->counters.local_acquires++;
@@ -201,6 +211,9 @@ static bool serve_locally(
 	for (struct list *at = entry->grants.prev; at != &entry->grants; at = at->prev) {
 		struct lock_grant *grant = LIST_ITEM(at, struct lock_grant, in_entry);
 		if (grant->state != GRANT_HELD || grant->private_ || grant->conv != CONV_NONE)
+			continue;
+		if (now_ns >=
+		        grant->valid_until_ns) /* replicas took their time; its own timer is due as well */
 			continue;
 		if (wish->mode == 'W' ? serve_writer(core, grant, wish, now_ns)
 		                      : serve_reader(core, grant, wish, now_ns))
@@ -253,13 +266,14 @@ static void ask_private(
 }
 
 /* The head waits for this session itself: for a writer here, who passes the lock on when it is done, or
- * for a renewal. Asking the server as well would only have to be taken back. */
+ * for a renewal or for replicas. Asking the server as well would only have to be taken back. */
 static bool waits_for_own(const struct lock_entry *entry) {
 	LIST_EACH (g, &entry->grants) {
 		const struct lock_grant *grant = LIST_ITEM(g, struct lock_grant, in_entry);
 		if (grant->state != GRANT_HELD || grant->private_)
 			continue;
-		if (grant->renew_first || (grant->mode == 'W' && !snecki_grant_empty(grant)))
+		if (grant->renew_first || grant->ack_first ||
+		        (grant->mode == 'W' && !snecki_grant_empty(grant)))
 			return true;
 	}
 	return false;
@@ -270,10 +284,11 @@ static void release_idle(struct lock_core *core, struct lock_entry *entry, int64
 		struct lock_grant *grant = LIST_ITEM(g, struct lock_grant, in_entry);
 		if (grant->state != GRANT_HELD)
 			continue;
-		grant->fresh = false;
+		grant->fresh = grant->fresh && grant->ack_first;
 		if (snecki_list_empty(&entry->queue))
 			grant->renew_first = false; /* nobody is left to keep it for */
-		if (!snecki_grant_empty(grant) || grant->conv != CONV_NONE || grant->renew_first)
+		if (!snecki_grant_empty(grant) || grant->conv != CONV_NONE || grant->renew_first ||
+		        grant->ack_first)
 			continue;
 		if (!grant->lingers)
 			snecki_grant_leave(core, grant, NULL, now_ns);
@@ -291,7 +306,8 @@ static bool is_at_rest(const struct lock_core *core, const struct lock_entry *en
 	        grants->next == grants || grants->next != grants->prev || entry->realm->layout->counts)
 		return false;
 	const struct lock_grant *grant = LIST_ITEM(grants->next, struct lock_grant, in_entry);
-	if (grant->state != GRANT_HELD || grant->conv != CONV_NONE || grant->fresh || grant->renew_first)
+	if (grant->state != GRANT_HELD || grant->conv != CONV_NONE || grant->fresh || grant->renew_first ||
+	        grant->ack_first)
 		return false;
 	return !snecki_grant_empty(grant) || (grant->lingers && now_ns < snecki_linger_ends(core, grant));
 }
@@ -301,6 +317,7 @@ void snecki_pump(struct lock_core *core, struct lock_entry *entry, int64_t now_n
 
 	if (is_at_rest(core, entry, now_ns))
 		return;
+	snecki_ack_forget(entry);
 	snecki_conv_try_finish(core, entry, now_ns);
 	snecki_conv_start_later(core, entry, now_ns);
 	while ((wish = head_of(entry)) && serve_locally(core, entry, wish, now_ns))
@@ -361,7 +378,7 @@ static bool refused_at_once(struct lock_core *core, struct lock_entry *entry, st
 	char mode = pending ? pending->mode : 0;
 	LIST_EACH (g, &entry->grants) {
 		const struct lock_grant *grant = LIST_ITEM(g, struct lock_grant, in_entry);
-		if (grant->state != GRANT_HELD || snecki_grant_empty(grant))
+		if (grant->state != GRANT_HELD || (snecki_grant_empty(grant) && !grant->ack_first))
 			continue;
 		if (grant->mode == 'W' || wish->mode == 'W') {
 			blocked = true;
@@ -438,6 +455,7 @@ void snecki_core_adopt(
 	} else {
 		wish->mode = wish->id[0];
 		wish->nowait = true;
+		wish->ack_replicas = 0; /* it is held already: too few must not end it */
 		ask_private(core, entry, wish, now_ns);
 	}
 	if (entry)
@@ -466,7 +484,8 @@ void snecki_queue_granted(struct lock_core *core, struct lock_grant *grant, int6
 		entry->pending = NULL;
 	if (grant->private_ && grant->wish) {
 		struct lock_wish *wish = grant->wish;
-		serve(core, grant, wish, private_token(grant, now_ns), now_ns);
+		if (snecki_ack_fits(core, grant, wish))
+			serve(core, grant, wish, private_token(grant, now_ns), now_ns);
 	}
 	snecki_lease_arm(core, grant);
 	/* A shared grant is given to the queue by the pump that ends every event. */
@@ -545,7 +564,7 @@ void snecki_grant_settle(
 	}
 	if (!grant->private_ && (head = head_of(entry))) {
 		bool passed = serve_locally(core, entry, head, now_ns);
-		if ((passed && !snecki_grant_empty(grant)) || grant->renew_first) {
+		if ((passed && !snecki_grant_empty(grant)) || grant->renew_first || grant->ack_first) {
 			if (ticket)
 				snecki_wish_finish(core, ticket, 0, NULL);
 			return;

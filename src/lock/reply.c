@@ -413,6 +413,10 @@ static void on_renew(struct lock_core *core, struct lock_grant *grant, struct lo
         const struct lock_outcome *outcome, const char *detail, int64_t sent_ns, int64_t now_ns) {
 	enum hold_state lost = outcome->status == LOCK_BROKEN ? HOLD_BROKEN : HOLD_LOST;
 	struct lock_wish *ticket = call->ticket;
+	bool acks = grant->ack_call == call;
+
+	if (acks)
+		grant->ack_call = NULL;
 
 	if (grant->state != GRANT_HELD) {
 		if (ticket)
@@ -422,6 +426,8 @@ static void on_renew(struct lock_core *core, struct lock_grant *grant, struct lo
 	bool ours = call->op.attempt == grant->attempt; /* not a name that it had before */
 	if (outcome->status == LOCK_GRANTED && ours && snecki_token_fits(grant, call, outcome)) {
 		renew_confirmed(core, grant, call, outcome, sent_ns, now_ns);
+		if (acks)
+			snecki_ack_answered(core, grant, call, outcome, detail, now_ns);
 	} else if (outcome->status == LOCK_UNKNOWN || outcome->status == LOCK_FAILED) {
 		int64_t again = grant->lease_ms * NS_PER_MS / 10;
 		core->counters.renewal_failures++;
@@ -433,11 +439,18 @@ static void on_renew(struct lock_core *core, struct lock_grant *grant, struct lo
 			                ? outcome->code
 			                : SNECK_EUNKNOWN,
 			        detail);
+		if (acks)
+			snecki_ack_failed(core, grant,
+			        outcome->status == LOCK_FAILED ? outcome->code : SNECK_EREPLICAS, detail,
+			        now_ns);
 	} else if ((outcome->status != LOCK_BROKEN || !ours) &&
 	           crossed_conversion(core, grant, call, now_ns)) {
 		if (ticket)
 			snecki_wish_finish(core, ticket, SNECK_EUNKNOWN, NULL);
 	} else {
+		if (acks && grant->private_ && snecki_grant_empty(grant)) /* it never was the program's */
+			snecki_ack_failed(core, grant, SNECK_EREPLICAS,
+			        "the grant was lost before the replicas had it", now_ns);
 		snecki_lease_lose(core, grant, lost, now_ns); /* also ends the ticket's wish below */
 		if (ticket && !ticket->done)
 			snecki_wish_finish(

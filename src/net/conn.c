@@ -120,7 +120,7 @@ int64_t snecki_conn_silence_ns(const struct conn *conn) {
 		return NS_NEVER;
 	const struct req *oldest = LIST_ITEM(conn->inflight.next, struct req, node);
 	int64_t since = oldest->sent_ns > conn->heard_ns ? oldest->sent_ns : conn->heard_ns;
-	int64_t silence_ns = snecki_after_ms(since, conn->config.command_ms);
+	int64_t silence_ns = snecki_after_ms(since, (int64_t)conn->config.command_ms + oldest->patience_ms);
 	if (conn->hurried_n) {
 		since = conn->hurry_ns > conn->heard_ns ? conn->hurry_ns : conn->heard_ns;
 		int64_t hurried_ns = snecki_after_ms(since, conn->hurry_ms);
@@ -353,8 +353,9 @@ bool snecki_conn_withdraw(struct conn *conn, struct req *req) {
 /* ---- Reading --------------------------------------------------------------------------------*/
 
 /* Locked. Take the oldest requests out of line, one for each of `n` answers (NULL: it belongs to the
- * ASKING before one); false: there are not so many answers due. */
-static bool take_answered(struct conn *conn, size_t n, struct req **ret) {
+ * ASKING before one, or is the first of two, which the request keeps); false: there are not so many answers
+ * due. */
+static bool take_answered(struct conn *conn, size_t n, struct redisReply **replies, struct req **ret) {
 	for (size_t i = 0; i < n; i++) {
 		if (snecki_list_empty(&conn->inflight))
 			return false;
@@ -363,6 +364,11 @@ static bool take_answered(struct conn *conn, size_t n, struct req **ret) {
 			return false;
 		if (req->skip) {
 			req->skip = false;
+			continue;
+		}
+		if (req->acked && !req->first) {
+			req->first = replies[i];
+			replies[i] = NULL;
 			continue;
 		}
 		snecki_list_remove(&req->node);
@@ -378,11 +384,27 @@ static bool take_answered(struct conn *conn, size_t n, struct req **ret) {
 	return true;
 }
 
+/* `reply` is the last that it gets. */
+static void hand_over(struct conn *conn, struct req *req, struct redisReply *reply) {
+	struct redisReply *first = req->first;
+
+	req->first = NULL;
+	if (first) {
+		req->second = reply;
+		reply = first;
+	}
+	bool elsewhere = reply->type == REDIS_REPLY_ERROR && conn->config.redirect &&
+	                 conn->config.redirect(conn->config.ctx, req, reply);
+	if (!elsewhere)
+		req->done(req, REQ_REPLY, reply, NULL);
+	freeReplyObject(first); /* NULL is allowed */
+}
+
 /* Complete the requests that these replies answer. */
 static bool complete(struct conn *conn, struct redisReply **replies, size_t n) {
 	struct req *reqs[BATCH] = { 0 };
 	pthread_mutex_lock(&conn->mutex);
-	bool fits = take_answered(conn, n, reqs);
+	bool fits = take_answered(conn, n, replies, reqs);
 	if (!fits) {
 		struct sneck_error why;
 		snecki_err(&why, SNECK_ECONN, "the server sent a reply that nobody asked for");
@@ -390,10 +412,8 @@ static bool complete(struct conn *conn, struct redisReply **replies, size_t n) {
 	}
 	pthread_mutex_unlock(&conn->mutex);
 	for (size_t i = 0; i < n; i++) {
-		bool elsewhere = reqs[i] && replies[i]->type == REDIS_REPLY_ERROR && conn->config.redirect &&
-		                 conn->config.redirect(conn->config.ctx, reqs[i], replies[i]);
-		if (reqs[i] && !elsewhere)
-			reqs[i]->done(reqs[i], REQ_REPLY, replies[i], NULL);
+		if (reqs[i])
+			hand_over(conn, reqs[i], replies[i]);
 		freeReplyObject(replies[i]);
 	}
 	if (conn->config.after_read)
@@ -567,6 +587,15 @@ void snecki_conn_counters(struct conn *conn, struct conn_counters *ret) {
 	pthread_mutex_lock(&conn->mutex);
 	*ret = conn->counters;
 	pthread_mutex_unlock(&conn->mutex);
+}
+
+size_t snecki_conn_in_line(struct conn *conn) {
+	pthread_mutex_lock(&conn->mutex);
+	size_t n = conn->inflight_n;
+	LIST_EACH (node, &conn->queued)
+		n++;
+	pthread_mutex_unlock(&conn->mutex);
+	return n;
 }
 
 void snecki_conn_break(struct conn *conn, const char *text) {

@@ -18,7 +18,7 @@
  *
  * The connection is closed when it has been silent for `command_ms` with a request in flight, not
  * because one caller has given up: it leaves its request in line. Only a renewal may hurry it, whose
- * lease would end meanwhile. */
+ * lease would end meanwhile; and a request that ends in WAIT may be answered later by as long as that. */
 #ifndef SNECK_NET_CONN_H
 #define SNECK_NET_CONN_H
 
@@ -80,8 +80,13 @@ struct req {
 	                        * server is silent; 0: it does not */
 	int64_t sent_ns;       /* snecki_now_ns() taken before its first byte can have left; 0: not sent */
 	struct conn *conn;     /* the connection's: the last one that it was submitted to */
-	bool asking;           /* ASKING goes before it, once: a slot that is being moved is imported there */
-	bool skip;             /* the connection's: the answer to ASKING is still to come */
+	bool acked; /* the submitter's: `bytes` are two commands, the second of which is WAIT: it goes
+	             * by a connection that is kept for such. done() gets the first one's answer */
+	uint32_t patience_ms; /* `acked`: for how long the server may be silent on top of the command time */
+	struct redisReply *first;        /* the connection's: the answer that is there already */
+	const struct redisReply *second; /* `acked`: the second answer, while done() runs with the first */
+	bool asking; /* ASKING goes before it, once: a slot that is being moved is imported there */
+	bool skip;   /* the connection's: the answer to ASKING is still to come */
 	/* For whoever sends requests on to other servers; none of it is the connection's. */
 	unsigned char hops;
 	bool strange;       /* it was sent to a place that nobody knew, and the map has been fetched since */
@@ -161,6 +166,7 @@ bool snecki_conn_park(struct conn *conn, struct parker *parker, int64_t deadline
 void snecki_conn_want(struct conn *conn);
 bool snecki_conn_is_up(struct conn *conn);
 void snecki_conn_counters(struct conn *conn, struct conn_counters *ret);
+size_t snecki_conn_in_line(struct conn *conn); /* how many requests are not answered yet */
 /* Thread: background. `where` may have another answer: break a connection to another place, try at once if
  * there is none. */
 void snecki_conn_look_again(struct conn *conn);

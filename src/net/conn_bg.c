@@ -17,6 +17,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <hiredis/hiredis.h>
+
 #include "base/clock.h"
 #include "base/err.h"
 #include "net/conn_internal.h"
@@ -92,6 +94,8 @@ static void complete_list(
 		struct req *req = LIST_ITEM(node, struct req, node);
 		bool left = req->sent_ns != 0 && req->offset < written;
 		snecki_list_remove(node);
+		freeReplyObject(req->first); /* half an answer is none */
+		req->first = NULL;
 		if (!left)
 			req->sent_ns = 0;
 		if (left || conn->closing || !conn->config.unsent ||

@@ -72,16 +72,21 @@ static bool await_map(struct servers *servers, struct req *req) {
 /* ---- The first time -----------------------------------------------------------------------------*/
 
 static void submit_to(struct node *node, struct req *req) {
+	struct conn *conn = req->acked ? snecki_acks_choose(node) : node->conn;
 	struct parker *parker = req->parker;
 
+	if (!conn) {
+		fail(req, SNECK_ENOMEM, "", "out of memory for a connection");
+		return;
+	}
 	if (parker) { /* a thread waits at one connection; what goes to another is read by the background */
 		struct conn *at = atomic_load(&parker->conn);
 		if (!at)
-			atomic_store(&parker->conn, node->conn);
-		else if (at != node->conn)
+			atomic_store(&parker->conn, conn);
+		else if (at != conn)
 			req->parker = NULL;
 	}
-	snecki_conn_submit(node->conn, req);
+	snecki_conn_submit(conn, req);
 }
 
 static void send_to(struct req *req, void *node) {

@@ -17,7 +17,7 @@
 #include "topology/sentinel.h"
 #include "topology/servers_internal.h"
 
-enum { WAKE_PFDS = 1, NODE_PFDS = 4, EXTRA_PFDS = 1 };
+enum { WAKE_PFDS = 1, CONN_PFDS = 2, NODE_PFDS = (2 + ACK_CONNS_MAX) * CONN_PFDS, EXTRA_PFDS = 1 };
 
 struct node *snecki_node_at(struct servers *servers, unsigned index) {
 	return atomic_load(&servers->nodes[index]);
@@ -122,7 +122,8 @@ static void on_topic_gone(void *ctx) {
 
 /* ---- Nodes --------------------------------------------------------------------------------------*/
 
-static int make_links(struct node *node) {
+/* `main`: it is the one that tells whether the node can be reached. */
+int snecki_node_connection(struct node *node, bool main, struct conn **ret) {
 	const struct servers *servers = node->servers;
 	const struct servers_config *config = &servers->config;
 	const struct conn_config conn = {
@@ -135,20 +136,26 @@ static int make_links(struct node *node) {
 		.connect_ms = config->connect_ms,
 		.command_ms = config->command_ms,
 		.log = config->log,
-		.on_up = on_up,
-		.on_down = on_down,
+		.on_up = main ? on_up : NULL,
+		.on_down = main ? on_down : NULL,
 		.redirect = servers->cluster ? snecki_route_redirect : NULL,
 		.unsent = servers->cluster ? snecki_route_unsent : NULL,
 		.wake_background = wake_background,
 		.after_read = after_read,
 		.ctx = node,
 	};
+	return snecki_conn_new(&conn, ret);
+}
+
+static int make_links(struct node *node) {
+	const struct servers *servers = node->servers;
+	const struct servers_config *config = &servers->config;
 	const struct sub_config sub = {
 		.url = config->server,
 		.tls = config->tls,
-		.where = conn.where,
+		.where = servers->sentinel || servers->cluster ? where : NULL,
 		.client_name = config->client_name,
-		.peer = conn.peer,
+		.peer = servers->cluster ? PEER_CLUSTER_PRIMARY : PEER_PRIMARY,
 		.channel = config->channel,
 		.channel_len = servers->cluster ? 0 : config->channel_len,
 		.connect_ms = config->connect_ms,
@@ -163,7 +170,7 @@ static int make_links(struct node *node) {
 		.wake_background = wake_background,
 		.ctx = node,
 	};
-	int r = snecki_conn_new(&conn, &node->conn);
+	int r = snecki_node_connection(node, true, &node->conn);
 	return r < 0 ? r : snecki_sub_new(&sub, &node->sub);
 }
 
@@ -171,6 +178,7 @@ static void free_node(struct node *node) {
 	if (!node)
 		return;
 	snecki_sub_free(node->sub);
+	snecki_acks_free(node);
 	snecki_conn_free(node->conn);
 	free(node);
 }
@@ -275,6 +283,7 @@ static void recall(struct servers *servers) {
 			continue;
 		snecki_conn_recall(node->conn, &queued);
 		snecki_route_again(servers, &queued);
+		snecki_acks_recall(node);
 	}
 }
 
@@ -332,6 +341,7 @@ static void on_primary_change(void *ctx) {
 	struct servers *servers = ctx;
 
 	snecki_conn_look_again(snecki_node_at(servers, 0)->conn);
+	snecki_acks_look_again(snecki_node_at(servers, 0));
 	snecki_sub_look_again(snecki_node_at(servers, 0)->sub, snecki_now_ns());
 }
 
@@ -403,8 +413,10 @@ void snecki_servers_close(struct servers *servers) {
 	snecki_err(&why, SNECK_ECLOSED, "the connection is being closed");
 	snecki_route_fail(servers, &why, true);
 	/* What is answered here may make something else be sent, to another node. */
-	for (unsigned i = 0; i < atomic_load(&servers->node_n); i++)
+	for (unsigned i = 0; i < atomic_load(&servers->node_n); i++) {
+		snecki_acks_close(snecki_node_at(servers, i));
 		snecki_conn_close(snecki_node_at(servers, i)->conn);
+	}
 }
 
 void snecki_servers_free(struct servers *servers) {
@@ -427,6 +439,7 @@ void snecki_servers_abandon(struct servers *servers) {
 	for (unsigned i = 0; i < atomic_load(&servers->node_n); i++) {
 		struct node *node = snecki_node_at(servers, i);
 		snecki_sub_abandon(node->sub);
+		snecki_acks_abandon(node);
 		snecki_conn_abandon(node->conn);
 		free(node);
 	}
@@ -456,9 +469,11 @@ void snecki_servers_orphan_all(struct servers *servers, struct parker *parker) {
 unsigned snecki_servers_lane(const struct servers *servers, const struct req *req) {
 	unsigned n = atomic_load(&servers->node_n);
 
-	for (unsigned i = 0; i < n; i++)
-		if (atomic_load(&servers->nodes[i])->conn == req->conn)
+	for (unsigned i = 0; i < n; i++) {
+		const struct node *node = atomic_load(&servers->nodes[i]);
+		if (node->conn == req->conn || snecki_acks_have(node, req->conn))
 			return i;
+	}
 	return 0;
 }
 
@@ -488,6 +503,7 @@ void snecki_servers_counters(struct servers *servers, struct conn_counters *ret)
 		ret->commands += one.commands;
 		ret->connects += one.connects;
 		ret->disconnects += one.disconnects;
+		snecki_acks_count(snecki_node_at(servers, i), ret);
 	}
 }
 
@@ -558,6 +574,7 @@ size_t snecki_servers_bg_prepare(
 		n += (size_t)node->conn_n;
 		node->sub_n = snecki_sub_bg_prepare(node->sub, pfds + n, deadline_ns);
 		n += (size_t)node->sub_n;
+		n += snecki_acks_prepare(node, pfds + n, deadline_ns);
 	}
 	servers->extra = pfds + n;
 	servers->extra_n = 0;
@@ -581,6 +598,7 @@ void snecki_servers_bg_run(struct servers *servers, int64_t now_ns) {
 		struct node *node = snecki_node_at(servers, i);
 		snecki_conn_bg_run(node->conn, node->pfds, node->conn_n, now_ns);
 		snecki_sub_bg_run(node->sub, node->pfds + node->conn_n, node->sub_n, now_ns);
+		snecki_acks_run(node, node->pfds + node->conn_n + node->sub_n, now_ns);
 	}
 	if (servers->sentinel)
 		snecki_sentinel_bg_run(servers->sentinel, extra, servers->extra_n, now_ns);

@@ -15,7 +15,11 @@
 #include "topology/servers.h"
 #include "topology/slots.h"
 
-enum { NODES_MAX = 1000, NODE_NONE = UINT16_MAX };
+enum {
+	NODES_MAX = 1000,
+	NODE_NONE = UINT16_MAX,
+	ACK_CONNS_MAX = 8 /* of one node: so many wait for its replicas at a time, the others in line */
+};
 
 struct node {
 	struct servers *servers;
@@ -23,11 +27,14 @@ struct node {
 	struct endpoint at; /* of a cluster's node */
 	struct conn *conn;
 	struct sub *sub;
+	_Atomic(struct conn *) acks[ACK_CONNS_MAX]; /* for what ends in WAIT; made when they are needed */
 	atomic_bool has_slots;
 	/* Background thread. */
 	bool down; /* the last attempt to connect failed, or the connection broke */
 	struct pollfd *pfds;
-	int conn_n, sub_n; /* of these, how many are whose */
+	int conn_n, sub_n; /* of these, how many are whose … */
+	int ack_n[ACK_CONNS_MAX];
+	unsigned acks_polled; /* … and of `acks`, how many have any */
 };
 
 struct servers {
@@ -55,7 +62,21 @@ struct servers {
 	int extra_n;
 };
 
+/* acks.c: a node's connections for requests that end in WAIT, which blocks all that is behind it. */
+/* Thread: any. The one with the least to do; NULL: out of memory. */
+struct conn *snecki_acks_choose(struct node *node);
+bool snecki_acks_have(const struct node *node, const struct conn *conn);
+void snecki_acks_count(struct node *node, struct conn_counters *add_to);
+void snecki_acks_look_again(struct node *node);
+void snecki_acks_recall(struct node *node);
+size_t snecki_acks_prepare(struct node *node, struct pollfd *pfds, int64_t *deadline_ns);
+void snecki_acks_run(struct node *node, const struct pollfd *pfds, int64_t now_ns);
+void snecki_acks_close(struct node *node);
+void snecki_acks_free(struct node *node);
+void snecki_acks_abandon(struct node *node);
+
 /* servers.c */
+int snecki_node_connection(struct node *node, bool main, struct conn **ret);
 struct node *snecki_node_at(struct servers *servers, unsigned index);
 struct node *snecki_node_find(struct servers *servers, const struct endpoint *at);
 

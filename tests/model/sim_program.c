@@ -48,6 +48,7 @@ static struct wish *new_wish(struct session *session, enum wish_kind kind, struc
 	wish->wish.tag = 0;
 	wish->wish.lease_ms = handle->lock.lease_ms;
 	wish->wish.linger_ms = 0;
+	wish->wish.ack_replicas = wish->wish.ack_ms = 0;
 	wish->wish.hold = &handle->lock;
 	wish->wish.done = false;
 	wish->session = session;
@@ -75,6 +76,8 @@ static bool code_fits(const struct wish *wish) {
 	case SNECK_ETIMEDOUT:
 		return (wish->wish.timed || wish->given_up) &&
 		       (wish->wish.kind == WISH_ACQUIRE || wish->wish.kind == WISH_UPGRADE);
+	case SNECK_EREPLICAS:
+		return wish->wish.ack_replicas > 0;
 	case SNECK_EDEADLK:
 		return wish->wish.kind == WISH_ACQUIRE || wish->wish.kind == WISH_UPGRADE;
 	case SNECK_ECANCELED:
@@ -255,6 +258,7 @@ static void fill_acquire(struct session *session, struct wish *wish, uint64_t ow
 	lock->tag = owner;
 	lock->lease_ms = some_lease(world);
 	lock->linger_ms = some_linger(world);
+	lock->ack_replicas = world_chance(world, world->acks) ? 1 + (uint32_t)world_below(world, 2) : 0;
 	wish->handle->lock.owner = owner;
 	wish->handle->lock.lease_ms = lock->lease_ms;
 }
@@ -380,6 +384,7 @@ static void do_convert(struct session *session) {
 		wish->wish.timed = !wish->wish.nowait && world_chance(world, 400);
 		wish->wish.deadline_ns = world->now_ns + world_below(world, 4000) * NS_PER_MS;
 		wish->wish.tag = wish->wish.owner;
+		wish->wish.ack_replicas = handle->lock.ack_replicas;
 	} else if (choices[choice].kind != WISH_DOWNGRADE) {
 		wish->wish.lease_ms = some_lease(world);
 	}

@@ -359,6 +359,7 @@ bool session_execute(struct session *session) {
 		if (!forget(world, transit) && !refuse(world, transit))
 			sim_server_run(&world->locks[transit->lock], session->id, &transit->op, world->budget,
 			        world_server_us(world), &transit->outcome, &notes);
+		transit->outcome.acked = (uint32_t)world_below(world, 3);
 		garble(world, transit);
 		transit->answered = true;
 		world_trace(world, "server runs %s %c%" PRIu64 " of s%d: %s", op_names[transit->op.kind],
@@ -507,6 +508,7 @@ void world_open(struct world *world, uint64_t seed, bool trace) {
 	world->refusals = world_chance(world, 200) ? world_below(world, 150) : 0;
 	world->breaks_holds = world_chance(world, 100);
 	world->lingers = world_chance(world, 400) ? 100 + world_below(world, 900) : 0;
+	world->acks = world_chance(world, 300) ? 100 + world_below(world, 900) : 0;
 	world->busy = 100 + world_below(world, 300);
 	world->sessions_n = 2 + world_below(world, WORLD_SESSIONS - 1);
 	for (int i = 0; i < world->sessions_n; i++)

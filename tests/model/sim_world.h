@@ -111,6 +111,7 @@ struct world {
 	int refusals;      /* of 1000 requests, how many the server refuses to run */
 	bool breaks_holds; /* an operator does */
 	int lingers;       /* of 1000 acquisitions, how many are to linger */
+	int acks;          /* of 1000 acquisitions, how many want replicas to have them */
 	int budget;
 	struct sim_lock locks[WORLD_LOCKS];
 	uint64_t token_max[WORLD_LOCKS], write_token_max[WORLD_LOCKS];

@@ -154,13 +154,13 @@ static void test_requests(void **state) {
 		[OP_ACQUIRE] = "W 30000 3000 p 5 1z",
 		[OP_BEAT] = "W 30000 3000 '' 5 1z",
 		[OP_RELEASE] = "W 99 1 60000 5 1z",
-		[OP_RENEW] = "W 30000 99 0",
+		[OP_RENEW] = "W 30000 99 0 0",
 		[OP_UPGRADE] = "10 30000 3000 1 5 1z",
 		[OP_DOWNGRADE] = "10 30000 99",
 		[OP_CANCEL] = "W '' 60000 5 1z",
 		[OP_ADVANCE] = "",
 		[OP_RENAME] = "Wother.1 30000 0 1 99",
-		[OP_LINGER] = "W 0 99 0",
+		[OP_LINGER] = "W 0 99 0 0",
 	};
 	for (int kind = 0; kind < OP_KINDS; kind++) {
 		struct lock_op op = full_op((enum lock_op_kind)kind);

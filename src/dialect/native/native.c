@@ -129,7 +129,6 @@ static size_t count_args(const struct lock_op *op) {
 		return 6;
 	case OP_RENEW:
 	case OP_LINGER:
-		return 7;
 	case OP_RENAME:
 		return 8;
 	case OP_ADVANCE:
@@ -195,6 +194,7 @@ static void add_renew(struct buf *out, const struct lock_op *op) {
 	snecki_buf_resp_i64(out, op->kind == OP_LINGER ? 0 : op->lease_ms);
 	snecki_buf_resp_u64(out, op->last_token);
 	add_flag(out, op->lingers);
+	add_flag(out, op->must_write);
 }
 
 static void add_upgrade(struct buf *out, const struct lock_op *op) {

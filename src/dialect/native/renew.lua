@@ -1,4 +1,4 @@
--- KEYS lock; ARGV attempt, keep ms, channel prefix, mode (R|W), lease ms (0: do not lengthen it), last token used (0: none), lingers (0|1)
+-- KEYS lock; ARGV attempt, keep ms, channel prefix, mode (R|W), lease ms (0: do not lengthen it), last token used (0: none), lingers (0|1), must write (0|1)
 -- REPLY granted|gone, us, attempt, token, deadline, flags; broken: … reason, ms that it is kept
 local key, attempt, keep, channel = KEYS[1], ARGV[1], tonumber(ARGV[2]), ARGV[3]
 local mode, lease, used = ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6])
@@ -9,7 +9,9 @@ local held_until = tonumber(known[1])
 
 -- Never creates: what is not there is lost, whoever has it now.
 if held_until and held_until > now and known[2] then
-	local deadline = math.max(math.floor(held_until), now + lease)
+	-- Where WAIT follows, it waits for what this connection has written: there must be something.
+	local least = math.floor(held_until) + (ARGV[8] == '1' and 1 or 0)
+	local deadline = math.max(least, now + lease)
 	local token = math.max(tonumber(known[2]), used)
 	local ends = math.max(deadline, math.ceil(token / 1000)) + keep
 	-- First a command that works when memory is full; after it all others do.
