@@ -38,7 +38,7 @@ def pair(run):
             if peer.server != "redis":
                 continue
             with run.attempt("pair", peer, opened):
-                counter = CommandCounter(run.redis)
+                counter = CommandCounter(run.redis, pings=peer.name == "ping")
                 done = len(driver.ask("pair", n=200, name=peer.key("pair"))["ns"])
                 collect(values[peer.name], "commands", counter.stop() / done)
     run.found["pair"] = {name: figures(rounds) for name, rounds in values.items()}

@@ -21,6 +21,10 @@ class Peer:
         self.warm_ms = warm_ms  # before the first figure; a JIT needs longer
         self.server, self.limit = server, limit
 
+    @property
+    def jit(self):
+        return self.language == "java"
+
     def key(self, what):
         """A name for this peer alone: on the server one peer's key would be another's error."""
         return "%s-%s" % (what, self.name)

@@ -141,6 +141,10 @@ def contend(results):
         broken = [title(name) for name in names if part[name]["overlaps"]["high"] > 0]
         if broken:
             out.append("Two holders at once were seen of: %s." % ", ".join(broken))
+        for name in names:
+            errors = sum(part[name]["errors"]["rounds"])
+            if errors:
+                out.append("%d calls of %s ended with an error, and acquires were tried again." % (errors, title(name)))
         plot_rows = [(title(name), part[name]["all_worst_ms"], part[name]["all_p999_ms"], part[name]["all_worst_ms"],
                       colour(name)) for name in names]
         plots["contend-%s-%s" % (contenders, hold)] = svg.bars(

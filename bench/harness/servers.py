@@ -127,12 +127,14 @@ def encode(*words):
 
 class CommandCounter:
     """Counts the commands that clients send, by MONITOR: the server's own statistics count what scripts call as
-    well. It slows the server down, so no time is taken meanwhile."""
+    well. It slows the server down, so no time is taken meanwhile. PING is not counted unless wanted: clients that are
+    idle send it to keep their connections."""
 
     END = "bench:end-of-count"
 
-    def __init__(self, server):
+    def __init__(self, server, pings=False):
         self.server = server
+        self.pings = pings
         self.count = 0
         self.connection = Connection(server.socket_path)
         self.connection.call("MONITOR")
@@ -150,7 +152,8 @@ class CommandCounter:
             for line in lines:
                 if end in line:
                     return
-                if line.startswith(b"+") and b" lua] " not in line[:60]:
+                _, _, command = line.partition(b"] ")
+                if command and b" lua] " not in line[:60] and (self.pings or command.lower() != b'"ping"'):
                     self.count += 1
 
     def stop(self):

@@ -59,6 +59,8 @@ def contended(contenders):
     finishes = [contender["finish"] / 1e9 for contender in contenders]
     counts = [len(contender["turns"]) // 3 for contender in contenders]
     waits = waits_ms(contenders)
+    if not waits:
+        raise ValueError("nobody got the lock in time")
     return {
         "turns": turns,
         "per_second": turns / max(finishes),
@@ -70,4 +72,5 @@ def contended(contenders):
         "fewest_turns": min(counts),
         "most_turns": max(counts),
         "overlaps": overlaps(contenders),
+        "errors": sum(contender.get("errors", 0) for contender in contenders),
     }

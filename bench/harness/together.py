@@ -43,7 +43,8 @@ def shape(run, fleets, control, contenders, hold_us, turns, shapes):
     for peer, fleet in list(fleets.items()):
         run.schedule.say("contend: %s, %s warms up" % (name, peer.name))
         with run.attempt("contend", peer, fleets):
-            fleet.contend(contenders, LEAD_MS, name=peer.key("contend"), n=max(2, turns // 5), **request)
+            for _ in range(3 if peer.jit else 1):
+                fleet.contend(contenders, LEAD_MS, name=peer.key("contend"), n=max(2, turns // 5), **request)
     for number in run.schedule.rounds("contend", shapes):
         at = time.monotonic_ns() + LEAD_MS * 1000000
         ring = control.ask("ring", procs=contenders, n=turns, hold_us=hold_us, at=at)["contenders"]

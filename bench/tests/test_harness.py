@@ -109,9 +109,15 @@ class OnAServer(unittest.TestCase):
         for peer, commands in (("sneck", 2), ("scripts", 2), ("setnx", 2), ("ping", 1)):
             driver = self.driver(peer)
             driver.ask("pair", n=1, name="test")
-            counter = CommandCounter(self.redis)
+            counter = CommandCounter(self.redis, pings=peer == "ping")
             self.assertEqual(len(driver.ask("pair", n=50, name="test")["ns"]), 50)
             self.assertEqual(counter.stop(), 50 * commands, peer)
+
+    def test_pings_of_idle_clients_are_not_counted(self):
+        driver = self.driver("ping")
+        counter = CommandCounter(self.redis)
+        driver.ask("pair", n=50)
+        self.assertEqual(counter.stop(), 0)
 
     def test_what_lingers_is_taken_again_without_a_command(self):
         driver = self.driver("sneck")

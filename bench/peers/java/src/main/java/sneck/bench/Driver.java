@@ -155,6 +155,17 @@ public final class Driver {
         }
     }
 
+    /** Under load its calls may throw (no subscription in time, no answer in time). A program would go on. */
+    private static boolean succeeds(Runnable call) {
+        try {
+            call.run();
+            return true;
+        } catch (RuntimeException error) {
+            System.err.println(error);
+            return false;
+        }
+    }
+
     private String contendAlone(RLock lock, Request request) throws InterruptedException {
         int n = (int) request.number("n", 100);
         long hold = request.number("hold_us", 0);
@@ -163,17 +174,20 @@ public final class Driver {
         long limit = request.number("limit_ms", 10000) * 1_000_000;
         long[] turns = new long[3 * n];
         int done = 0;
+        long errors = 0;
         sleepUntil(at);
         for (; done < n && System.nanoTime() - at < limit; done++) {
             turns[3 * done] = System.nanoTime() - at;
-            lock.lock();
+            while (!succeeds(lock::lock)) {
+                errors++;
+            }
             turns[3 * done + 1] = System.nanoTime() - at;
             TimeUnit.MICROSECONDS.sleep(hold);
             turns[3 * done + 2] = System.nanoTime() - at;
-            lock.unlock();
+            errors += succeeds(lock::unlock) ? 0 : 1;
             TimeUnit.MICROSECONDS.sleep(gap);
         }
-        return "{\"finish\":" + (System.nanoTime() - at) + ",\"turns\":[" + numbers(turns, 3 * done) + "]}";
+        return "{\"errors\":" + errors + ",\"finish\":" + (System.nanoTime() - at) + ",\"turns\":[" + numbers(turns, 3 * done) + "]}";
     }
 
     private String contend(Request request) throws InterruptedException {
@@ -320,7 +334,14 @@ public final class Driver {
         return properties.getProperty("version", "unknown") + ", Java " + Runtime.version().feature();
     }
 
+    /** Threads of the clients would keep a program alive that has failed. The last line says why. */
+    private static void fail(Thread thread, Throwable error) {
+        System.err.println(error);
+        Runtime.getRuntime().halt(1);
+    }
+
     public static void main(String[] args) throws Exception {
+        Thread.setDefaultUncaughtExceptionHandler(Driver::fail);
         Map<String, String> options = new HashMap<>();
         for (int i = 0; i + 1 < args.length; i += 2) {
             options.put(args[i], args[i + 1]);
@@ -330,12 +351,7 @@ public final class Driver {
         System.out.println("{\"version\":\"" + version() + "\"}");
         BufferedReader in = new BufferedReader(new InputStreamReader(System.in));
         for (String line = in.readLine(); line != null; line = in.readLine()) {
-            try {
-                System.out.println(driver.answer(new Request(line)));
-            } catch (RuntimeException error) {
-                error.printStackTrace(); // threads of the clients would keep a program alive that has failed
-                Runtime.getRuntime().halt(1);
-            }
+            System.out.println(driver.answer(new Request(line)));
         }
         Runtime.getRuntime().halt(0); // nothing is held; an orderly end takes each client two seconds
     }
