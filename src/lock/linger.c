@@ -61,23 +61,18 @@ bool snecki_linger_begin(struct lock_core *core, struct lock_grant *grant, int64
 	return true;
 }
 
-/* It is kept, or will be, without the server's knowing: it lingers, or is to; is passed on here, or shared.
- */
-static bool goes_on(const struct lock_grant *grant) {
-	const struct list *holds = &grant->holds;
-
-	if (grant->lingers || grant->handovers > 0 || !snecki_list_empty(&grant->entry->queue))
+/* Now, or when it is released. */
+static bool will_linger(const struct lock_grant *grant) {
+	if (grant->lingers)
 		return true;
-	if (grant->mode == 'R' && holds->next != holds->prev)
-		return true;
-	LIST_EACH (h, holds)
+	LIST_EACH (h, &grant->holds)
 		if (LIST_ITEM(h, struct lock_hold, in_grant)->linger_ms > 0)
 			return true;
 	return false;
 }
 
 void snecki_linger_look(struct lock_grant *grant, int64_t now_ns) {
-	if (grant->private_ || snecki_layout_of(grant)->polls || !goes_on(grant))
+	if (grant->private_ || snecki_layout_of(grant)->polls || !will_linger(grant))
 		return;
 	grant->unheard = true;
 	grant->mark_at_ns = now_ns;

@@ -580,15 +580,11 @@ static void messages_flow_again(void **state) {
 	confirm(bench, expect(bench, OP_LINGER));
 	pass_ms(bench, LINGER_MS);
 	answer(bench, expect(bench, OP_RELEASE), LOCK_DONE);
-	struct deed *alone = hold_it(bench, 1, 'R'); /* but about nothing else … */
+	hold_it(bench, 1, 'R'); /* but about nothing else */
+	assert_true(has(take(bench, 2, 'R')));
 	snecki_core_subscribed(bench->core, bench->now_ns);
 	pass_ms(bench, 1);
 	expect_silence(bench);
-	assert_true(has(take(bench, 2, 'R'))); /* … unless it is shared … */
-	snecki_core_subscribed(bench->core, bench->now_ns);
-	pass_ms(bench, 1);
-	confirm(bench, expect(bench, OP_LINGER));
-	assert_true(has(alone));
 }
 
 /* The hint was for an attempt whose answer is still under way. */
@@ -609,25 +605,6 @@ static void messages_flow_before_the_answer_comes(void **state) {
 	let_linger(bench, hold);
 	assert_true(has(take_lingering(bench, 1, 'W')));
 	expect_silence(bench); /* once is enough */
-}
-
-static void messages_flow_again_while_it_is_passed_on(void **state) {
-	struct bench *bench = bench_of(state);
-	struct deed *first = hold_it(bench, 1, 'W');
-	struct deed *second = take(bench, 2, 'W');
-
-	snecki_core_subscribed(bench->core, bench->now_ns);
-	pass_ms(bench, 1);
-	struct lock_call *call = expect(bench, OP_LINGER);
-	struct lock_outcome outcome = outcome_of(bench, LOCK_GRANTED);
-	outcome.wanted = true;
-	outcome.deadline_ms = outcome.server_us / 1000 + LEASE_MS;
-	answer_outcome(bench, call, &outcome);
-	pass_ms(bench, 5);
-	ask(bench, WISH_RELEASE, first);
-	assert_false(has(second)); /* another session's turn */
-	answer(bench, expect(bench, OP_RELEASE), LOCK_DONE);
-	queue_up(bench, expect(bench, OP_ACQUIRE));
 }
 
 /* The message that asks for it back is on another line than the answers, and may be faster. */
@@ -742,7 +719,6 @@ int main(void) {
 		TEST(another_number_in_its_answer_is_a_loss),
 		TEST(messages_flow_again),
 		TEST(messages_flow_before_the_answer_comes),
-		TEST(messages_flow_again_while_it_is_passed_on),
 		TEST(a_message_may_be_newer_than_an_answer),
 		TEST(wanted_as_a_reader_wanted_as_a_writer),
 		TEST(unanswered_marks_harm_nobody),
