@@ -39,7 +39,8 @@ struct rig_shape {
 	uint32_t slow_locks;
 	uint32_t holding_ms;
 	uint32_t command_ms;
-	uint32_t linger_ms; /* for how long workers keep what they have released; 0: not */
+	uint32_t ack_replicas; /* that must have a grant before it counts */
+	uint32_t linger_ms;    /* for how long workers keep what they have released; 0: not */
 	uint32_t races;
 	bool proxies; /* each worker behind its own; else straight to the server */
 	bool commands;
@@ -162,6 +163,8 @@ struct options {
 	uint32_t count;
 	uint64_t acquisitions; /* mixed: not fewer than these, however many faults that takes */
 	double minutes;
+	uint32_t ack_replicas;
+	bool no_commands;  /* nobody runs the command, which does not ask replicas */
 	bool nothing_lost; /* a hold that is lost is a violation, whatever the reason */
 	uint32_t linger_ms;
 	bool plan_only;

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* sneck-nemesis: options, and which campaign.
  *
- *   sneck-nemesis [--seed N] [--minutes M] [--only KIND]      faults of all kinds, one after the other
- *   sneck-nemesis --campaign NAME [--count N]                 mixed, kill, stop, silence, cancel, messages
- *   sneck-nemesis --dialect NAME …                            the same on another layout (layout.c)
- *   sneck-nemesis --linger …                                  the same with locks that linger after their
- * release sneck-nemesis --topology sentinel|cluster [--campaign mixed|failover] the same on more than one
- * server (site.h) sneck-nemesis --campaign control --subject naive|redispy|sneck what must be found, and what
- * must not sneck-nemesis --plan | --list                             what would be done; what there is
+ *   sneck-nemesis [--seed N] [--minutes M] [--only KIND]   faults of all kinds, one after the other
+ *   --campaign NAME [--count N]   mixed, kill, stop, silence, cancel, messages, failover, slots
+ *   --dialect NAME                on another layout (layout.c)
+ *   --topology NAME               sentinel or cluster: mixed and failover, in a cluster slots (site.h)
+ *   --linger                      with locks that linger after their release
+ *   --acknowledged N              N replicas must have a grant; 0: none, to compare. Nobody runs the command
+ *   --campaign control --subject naive|redispy|sneck       what must be found, and what must not
+ *   --plan | --list               what would be done; what there is
  */
 #include "driver.h"
 
@@ -54,7 +55,7 @@ static int usage(void) {
 	        "       [--count N] [--acquisitions N] [--minutes M] [--only KIND] [--results DIR] [--keep]\n"
 	        "       [--subject sneck|naive|redispy] [--dialect NAME] [--topology "
 	        "single|sentinel|cluster]\n"
-	        "       [--linger] [--plan] [--list]\n");
+	        "       [--linger] [--acknowledged REPLICAS] [--plan] [--list]\n");
 	return 64;
 }
 
@@ -63,7 +64,8 @@ static int parse(int argc, char **argv, struct options *options) {
 		{ "count", 1, 0, 'n' }, { "acquisitions", 1, 0, 'a' }, { "minutes", 1, 0, 'm' },
 		{ "only", 1, 0, 'o' }, { "results", 1, 0, 'r' }, { "plan", 0, 0, 'p' }, { "list", 0, 0, 'l' },
 		{ "keep", 0, 0, 'k' }, { "subject", 1, 0, 'S' }, { "dialect", 1, 0, 'd' },
-		{ "topology", 1, 0, 't' }, { "linger", 0, 0, 'L' }, { 0, 0, 0, 0 } };
+		{ "topology", 1, 0, 't' }, { "linger", 0, 0, 'L' }, { "acknowledged", 1, 0, 'A' },
+		{ 0, 0, 0, 0 } };
 	for (int c; (c = getopt_long(argc, argv, "", names, NULL)) != -1;) {
 		switch (c) {
 		case 'c':
@@ -98,6 +100,10 @@ static int parse(int argc, char **argv, struct options *options) {
 			break;
 		case 'd':
 			options->layout = proof_layout_find(optarg);
+			break;
+		case 'A':
+			options->ack_replicas = (uint32_t)strtoul(optarg, NULL, 10);
+			options->no_commands = true;
 			break;
 		case 't':
 			if (!site_find(optarg, &options->site))

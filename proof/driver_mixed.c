@@ -134,6 +134,8 @@ static int one_round(const struct options *options, struct plan *plan, uint32_t 
 	shape.subject = options->subject;
 	shape.layout = options->layout;
 	shape.linger_ms = options->linger_ms;
+	shape.ack_replicas = options->ack_replicas;
+	shape.commands = !options->no_commands;
 	shape.site = options->site;
 	if (options->site !=
 	        SITE_SINGLE) { /* leases outlast a failover; else every hold would end by itself */

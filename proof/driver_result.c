@@ -147,8 +147,9 @@ struct result *result_open(const struct options *options) {
 	if (!options->results)
 		return result;
 	bool single = options->site == SITE_SINGLE;
-	snprintf(result->path, sizeof(result->path), "%s/%s%s%s.json", options->results, options->campaign,
-	        single ? "" : "-", single ? "" : site_name(options->site));
+	snprintf(result->path, sizeof(result->path), "%s/%s%s%s%s.json", options->results, options->campaign,
+	        single ? "" : "-", single ? "" : site_name(options->site),
+	        options->ack_replicas ? "-acknowledged" : "");
 	snprintf(result->part, sizeof(result->part), "%s.part", result->path);
 	result->file = fopen(result->part, "we");
 	if (!result->file) {

@@ -189,6 +189,8 @@ static void list_arguments(struct rig *rig, uint32_t slot, struct arguments *arg
 	add_number(arguments, "--slow-locks", shape->slow_locks);
 	add_number(arguments, "--holding-ms", shape->holding_ms);
 	add_number(arguments, "--command-ms", shape->command_ms);
+	if (shape->ack_replicas)
+		add_number(arguments, "--ack-replicas", shape->ack_replicas);
 	if (shape->linger_ms)
 		add_number(arguments, "--linger-ms", shape->linger_ms);
 	if (shape->lease_scale)

@@ -26,6 +26,8 @@ struct worker_wish {
 	bool prefer_writers;
 	int64_t wait_ms;
 	int64_t lease_ms;
+	uint32_t ack_replicas; /* so many must have the grant, within ack_ms; 0: none is asked */
+	uint32_t ack_ms;
 	uint64_t tag; /* for cancel; 0: none */
 };
 
@@ -71,13 +73,14 @@ struct worker_config {
 	uint32_t fast_locks; /* short sections: the bulk of the work */
 	uint32_t slow_locks; /* behind them: sections long enough for leases to be renewed, or to end */
 	uint32_t command_ms;
-	uint32_t linger_ms;   /* for how long what is released is kept; 0: not */
-	uint32_t races;       /* not 0: play this many races of cancel against grant instead */
-	uint32_t lease_scale; /* leases are so many times as long; 0: once */
-	uint32_t holding_ms;  /* how long a section on a slow lock takes at most */
-	int64_t began_ns;     /* of a child: when the command that started it was started */
-	bool commands;        /* one of the threads works through the command */
-	bool plain;           /* write holds only, one wait each: for campaigns that look at one thing */
+	uint32_t linger_ms;    /* for how long what is released is kept; 0: not */
+	uint32_t races;        /* not 0: play this many races of cancel against grant instead */
+	uint32_t ack_replicas; /* as worker_wish.ack_replicas */
+	uint32_t lease_scale;  /* leases are so many times as long; 0: once */
+	uint32_t holding_ms;   /* how long a section on a slow lock takes at most */
+	int64_t began_ns;      /* of a child: when the command that started it was started */
+	bool commands;         /* one of the threads works through the command */
+	bool plain;            /* write holds only, one wait each: for campaigns that look at one thing */
 };
 
 struct worker_thread;

@@ -101,7 +101,7 @@ int worker_acquire(struct worker_thread *thread, void *session, uint32_t lock, c
 	if (!owner)
 		phase(thread, BOARD_WAITING, lock);
 	struct history_record *record =
-	        begin(thread, HISTORY_ACQUIRE, &hold, limit_ms(thread, wish->wait_ms));
+	        begin(thread, HISTORY_ACQUIRE, &hold, limit_ms(thread, wish->wait_ms) + wish->ack_ms);
 	int r = subject->acquire(session, worker_lock_name(lock, name), wish, &hold.handle);
 	if (r == SNECK_ECANCELED)
 		record->flags |= HISTORY_CANCELLED;
@@ -138,7 +138,8 @@ int worker_renew(struct worker_thread *thread, struct worker_hold *hold, int64_t
 }
 
 int worker_upgrade(struct worker_thread *thread, struct worker_hold *hold, const struct worker_wish *wish) {
-	struct history_record *record = begin(thread, HISTORY_UPGRADE, hold, limit_ms(thread, wish->wait_ms));
+	struct history_record *record =
+	        begin(thread, HISTORY_UPGRADE, hold, limit_ms(thread, wish->wait_ms) + wish->ack_ms);
 	record->mode = 'W';
 	worker_watch(thread, hold, false);
 	int r = thread->worker->config.subject->upgrade(hold->handle, wish);

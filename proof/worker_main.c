@@ -28,7 +28,8 @@ static bool set(struct worker_config *config, const char *name, const char *valu
 		{ "first-lock", &config->first_lock }, { "fast-locks", &config->fast_locks },
 		{ "slow-locks", &config->slow_locks }, { "command-ms", &config->command_ms },
 		{ "linger-ms", &config->linger_ms }, { "lease-scale", &config->lease_scale },
-		{ "races", &config->races }, { "holding-ms", &config->holding_ms } };
+		{ "ack-replicas", &config->ack_replicas }, { "races", &config->races },
+		{ "holding-ms", &config->holding_ms } };
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++)
 		if (strcmp(numbers[i].name, name) == 0) {
 			*numbers[i].field = number(value);
@@ -59,9 +60,10 @@ int main(int argc, char **argv) {
 	static const struct option options[] = { { "url", 1, 0, 0 }, { "dir", 1, 0, 0 }, { "seed", 1, 0, 0 },
 		{ "subject", 1, 0, 0 }, { "dialect", 1, 0, 0 }, { "slot", 1, 0, 0 }, { "threads", 1, 0, 0 },
 		{ "first-lock", 1, 0, 0 }, { "fast-locks", 1, 0, 0 }, { "slow-locks", 1, 0, 0 },
-		{ "command-ms", 1, 0, 0 }, { "linger-ms", 1, 0, 0 }, { "races", 1, 0, 0 },
-		{ "lease-scale", 1, 0, 0 }, { "holding-ms", 1, 0, 0 }, { "commands", 0, 0, 0 },
-		{ "began", 1, 0, 0 }, { "plain", 0, 0, 0 }, { "child", 0, 0, 'c' }, { 0, 0, 0, 0 } };
+		{ "command-ms", 1, 0, 0 }, { "linger-ms", 1, 0, 0 }, { "ack-replicas", 1, 0, 0 },
+		{ "races", 1, 0, 0 }, { "lease-scale", 1, 0, 0 }, { "holding-ms", 1, 0, 0 },
+		{ "commands", 0, 0, 0 }, { "began", 1, 0, 0 }, { "plain", 0, 0, 0 }, { "child", 0, 0, 'c' },
+		{ 0, 0, 0, 0 } };
 	struct worker_config config = { .subject = &worker_sneck,
 		.layout = &proof_native,
 		.threads = 4,

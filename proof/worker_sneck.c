@@ -30,6 +30,8 @@ static sneck_acquire_options options_of(const struct worker_wish *wish) {
 	options.fixed = wish->fixed;
 	options.policy = wish->prefer_writers ? SNECK_POLICY_PREFER_WRITERS : SNECK_POLICY_FAIR;
 	options.tag = wish->tag;
+	options.ack_replicas = wish->ack_replicas;
+	options.ack_ms = wish->ack_ms;
 	return options;
 }
 

@@ -80,6 +80,8 @@ static struct turn choose(struct worker_thread *thread) {
 		turn.wish.lease_ms = 500;
 		turn.wish.wait_ms = 8000;
 	}
+	turn.wish.ack_replicas = config->ack_replicas;
+	turn.wish.ack_ms = config->ack_replicas ? config->command_ms : 0;
 	if (config->lease_scale)
 		turn.wish.lease_ms *= config->lease_scale;
 	if (!can(config->layout, turn.kind))

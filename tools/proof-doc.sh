@@ -103,6 +103,7 @@ figures() {
 		esac
 	done
 	row_of_failovers sentinel "a primary with two replicas and three sentinels"
+	row_of_failovers sentinel-acknowledged "the same, where a grant counts only when a replica has it,"
 	row_of_failovers cluster "primaries of a cluster"
 	row_of_moves
 	row_of_mutants mutants "the test that is named for it"
