@@ -29,7 +29,9 @@ enum lock_id {
 	LOCK_LEASE,
 	LOCK_NOTE,
 	LOCK_CODE,
-	LOCK_POLICY
+	LOCK_POLICY,
+	LOCK_ACK,
+	LOCK_ACK_TIMEOUT
 };
 
 static const struct option_row lock_rows[] = {
@@ -46,6 +48,9 @@ static const struct option_row lock_rows[] = {
 	        0 },
 	{ "policy", 0, "fair|prefer-writers", "who goes first (default: fair, in order of arrival)",
 	        LOCK_POLICY, 0 },
+	{ "ack", 0, "N", "the lock counts once N replicas have it, else it is not taken (default: 0)",
+	        LOCK_ACK, 0 },
+	{ "ack-timeout", 0, "TIME", "how long they have for it (default: 1s)", LOCK_ACK_TIMEOUT, 0 },
 	{ NULL, 0, NULL, NULL, 0, 0 },
 };
 
@@ -76,6 +81,10 @@ static int take_lock_option(void *ctx, const struct option_row *row, char *value
 		break;
 	case LOCK_CODE:
 		return option_number(&command_lock, row, value, 0, 255, &ret->conflict_exit_code);
+	case LOCK_ACK:
+		return option_number(&command_lock, row, value, 0, ACK_REPLICAS_MAX, &ret->ack);
+	case LOCK_ACK_TIMEOUT:
+		return option_duration(&command_lock, row, value, &ret->ack_ms);
 	case LOCK_POLICY:
 		ret->policy = !strcmp(value, "fair") ? SNECK_POLICY_FAIR : SNECK_POLICY_PREFER_WRITERS;
 		break;
@@ -132,7 +141,8 @@ static int lock_main(const struct command *self, int argc, char **argv) {
 	struct run_options options = { .mode = SNECK_WRITE,
 		.wait_ms = SNECK_WAIT_FOREVER,
 		.conflict_exit_code = EXIT_BUSY,
-		.events_fd = -1 };
+		.events_fd = -1,
+		.ack = -1 };
 	struct run run = { .options = &options, .signal_fd = -1, .timer_fd = -1 };
 	char *no_command[] = { NULL };
 
@@ -142,6 +152,8 @@ static int lock_main(const struct command *self, int argc, char **argv) {
 		code = options_words(self, &options.parsed, 1, 1, "NAME");
 	if (code == OPTIONS_OK)
 		code = check_name(self, options.parsed.words[0]);
+	if (code == OPTIONS_OK)
+		code = run_options_ack(self, &options);
 	if (code != OPTIONS_OK)
 		return code;
 	options.name = options.parsed.words[0];

@@ -97,6 +97,8 @@ static const char *const cron_lines[] = {
 static const char *const environment_lines[] = {
 	"sneck reads:",
 	"  SNECK_URL, REDIS_URL   the server, when --server does not name it",
+	"  SNECK_ACK              how many replicas must have a lock before it counts, when --ack is not "
+	"given",
 	"  SNECK_DIALECT          the layout on the server, when neither --dialect nor the URL names it",
 	"  SNECK_PASSWORD_FILE    the server's password is the first line of this file",
 	"  SNECK_SENTINEL_PASSWORD_FILE",

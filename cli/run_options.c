@@ -36,7 +36,9 @@ enum run_id {
 	RUN_FOREGROUND,
 	RUN_REENTRANT,
 	RUN_RETRY_CONNECT,
-	RUN_EVENTS_FD
+	RUN_EVENTS_FD,
+	RUN_ACK,
+	RUN_ACK_TIMEOUT
 };
 
 const struct option_row run_option_rows[] = {
@@ -64,6 +66,9 @@ const struct option_row run_option_rows[] = {
 	        RUN_ON_LOST, 0 },
 	{ "policy", 0, "fair|prefer-writers", "who goes first (default: fair, in order of arrival)",
 	        RUN_POLICY, 0 },
+	{ "ack", 0, "N", "the lock counts once N replicas have it, else it is not taken (default: 0)",
+	        RUN_ACK, 0 },
+	{ "ack-timeout", 0, "TIME", "how long they have for it (default: 1s)", RUN_ACK_TIMEOUT, 0 },
 	{ "foreground", 0, NULL, "leave the command in sneck's process group", RUN_FOREGROUND, 0 },
 	{ "reentrant", 0, NULL, "inside a run of the same lock: join it instead of failing", RUN_REENTRANT,
 	        0 },
@@ -179,6 +184,11 @@ static int take(void *ctx, const struct option_row *row, char *value) {
 	case RUN_RETRY_CONNECT:
 		time = &ret->retry_connect_ms;
 		break;
+	case RUN_ACK_TIMEOUT:
+		time = &ret->ack_ms;
+		break;
+	case RUN_ACK:
+		return option_number(command, row, value, 0, ACK_REPLICAS_MAX, &ret->ack);
 	case RUN_CONFLICT_CODE:
 		ret->conflict_code_given = true;
 		return option_number(command, row, value, 0, 255, &ret->conflict_exit_code);
@@ -190,7 +200,8 @@ static int take(void *ctx, const struct option_row *row, char *value) {
 		return take_plain(ret, row, value);
 	}
 	int code = option_duration(command, row, value, time);
-	if (code == OPTIONS_OK && *time == 0 && (row->id == RUN_LEASE || row->id == RUN_MAX_HOLD))
+	if (code == OPTIONS_OK && *time == 0 &&
+	        (row->id == RUN_LEASE || row->id == RUN_MAX_HOLD || row->id == RUN_ACK_TIMEOUT))
 		return usage_error(command, "--%s must be longer than nothing", row->name);
 	return code;
 }
@@ -240,6 +251,20 @@ static int check_contradictions(const struct command *command, const struct run_
 	return OPTIONS_OK;
 }
 
+int run_options_ack(const struct command *command, struct run_options *options) {
+	const char *text = getenv("SNECK_ACK");
+
+	if (options->ack_ms > SNECK_LEASE_MAX_MS)
+		return usage_error(command, "--ack-timeout must not be longer than 7d");
+	if (options->ack >= 0 || !text || !*text)
+		return OPTIONS_OK;
+	if (strlen(text) > 4 || strspn(text, "0123456789") != strlen(text) || atoi(text) > ACK_REPLICAS_MAX)
+		return usage_error(command, "SNECK_ACK=%s: must be a number of replicas, 0 to %d", text,
+		        ACK_REPLICAS_MAX);
+	options->ack = atoi(text);
+	return OPTIONS_OK;
+}
+
 int run_options_parse(const struct command *command, int argc, char **argv, struct run_options *ret) {
 	static char shell[] = "/bin/sh", shell_option[] = "-c";
 	struct taking taking = { command, ret };
@@ -251,12 +276,15 @@ int run_options_parse(const struct command *command, int argc, char **argv, stru
 		.conflict_exit_code = EXIT_BUSY,
 		.stop_signal = SIGTERM,
 		.events_fd = -1,
+		.ack = -1,
 	};
 	int code = options_parse(command, argc, argv, take, &taking, &ret->parsed);
 	if (code == OPTIONS_OK)
 		code = take_words(command, ret);
 	if (code == OPTIONS_OK)
 		code = check_contradictions(command, ret);
+	if (code == OPTIONS_OK)
+		code = run_options_ack(command, ret);
 	if (code != OPTIONS_OK)
 		return code;
 	if (ret->script) {

@@ -25,7 +25,9 @@ struct run_options {
 	int64_t retry_connect_ms;
 	int conflict_exit_code;
 	int stop_signal;
-	int events_fd; /* -1: none */
+	int events_fd;  /* -1: none */
+	int ack;        /* replicas; -1: not given */
+	int64_t ack_ms; /* 0: not given */
 	uint32_t policy;
 	const char *note;
 	bool quiet;
@@ -47,6 +49,10 @@ extern const struct option_row run_option_rows[];
 /* OPTIONS_OK, or the exit code with which to end (help was asked for, or the usage is wrong and has
  * been complained about). */
 int run_options_parse(const struct command *command, int argc, char **argv, struct run_options *ret);
+
+/* For commands that take locks: what SNECK_ACK says, unless --ack was given. OPTIONS_OK, or an exit code. */
+int run_options_ack(const struct command *command, struct run_options *options);
+enum { ACK_REPLICAS_MAX = 1000 };
 
 /* Once the settings are known: the lease that counts (0: not configured). */
 void run_options_settle(struct run_options *options, int64_t configured_lease_ms);

@@ -104,6 +104,8 @@ static int start_acquire(struct run *run) {
 	acquire.policy = options->policy;
 	acquire.fixed = options->fixed;
 	acquire.tag = ACQUIRE_TAG;
+	acquire.ack_replicas = options->ack > 0 ? (uint32_t)options->ack : SNECK_ACK_OFF;
+	acquire.ack_ms = (uint32_t)options->ack_ms;
 	run->asked_ms = boot_ms();
 	int r = sneck_acquire_start(
 	        run->session.client, options->name, strlen(options->name), options->mode, &acquire, &error);

@@ -36,6 +36,7 @@ int exit_code_of(int sneck_code, int exit_if_invalid) {
 	case SNECK_ETYPE:
 	case SNECK_ECONN:
 	case SNECK_ESERVER:
+	case SNECK_EREPLICAS:
 	case SNECK_EUNKNOWN:
 		return EXIT_UNREACHABLE;
 	case SNECK_ELOST:
