@@ -120,7 +120,7 @@ static void check_role(struct doctor *doctor) {
 	else if (!strcmp(info->role, "replica"))
 		found(doctor, "role", FAIL, "connect to the primary", "a replica");
 	else
-		found(doctor, "role", PASS, NULL, "%s", cluster ? "primaries of a cluster" : "primary");
+		found(doctor, "role", PASS, NULL, "%s", cluster ? "a primary of a cluster" : "primary");
 }
 
 static void check_eviction(struct doctor *doctor) {
@@ -306,6 +306,8 @@ static void check_server(struct doctor *doctor) {
 	check_eviction(doctor);
 	check_persistence(doctor);
 	check_replicas(doctor);
+	if (doctor->info.nodes > 1 && doctor->info.wanted & SNECK_PROBE_RIGHTS)
+		check_rights(doctor); /* each has users of its own */
 }
 
 /* One primary of several. */
@@ -328,7 +330,7 @@ static void check_servers(struct doctor *doctor) {
 	check_server(doctor);
 	for (int32_t node = 1; node < first.nodes; node++) {
 		sneck_error error = { 0, 0, "", "" };
-		if (probe_node(doctor, node, SNECK_PROBE_SERVER, &error) == 0)
+		if (probe_node(doctor, node, SNECK_PROBE_SERVER | SNECK_PROBE_RIGHTS, &error) == 0)
 			check_server(doctor);
 		else
 			missing_node(doctor, &error);
@@ -377,7 +379,8 @@ static int examine(struct doctor *doctor) {
 	check_servers(doctor);
 	check_failover(doctor);
 	check_clock(doctor);
-	check_rights(doctor);
+	if (doctor->info.nodes == 1)
+		check_rights(doctor);
 	if (doctor->role == SNECK_ROLE_HOLDER) {
 		check_messages(doctor);
 		check_lock(doctor);

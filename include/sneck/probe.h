@@ -65,7 +65,7 @@ typedef struct sneck_probe_info {
 	/* The server's clock minus ours, give or take half of rtt_us. Locks do not depend on it. */
 	int64_t clock_offset_ms;
 	int32_t clock_known;  /* 0: clock_offset_ms means nothing */
-	int32_t rights_known; /* 0: `missing` means nothing */
+	int32_t rights_known; /* 0: `missing` means nothing. In a cluster both are about that primary alone */
 	/* Commands that a role needs, with blanks between them … */
 	char needs[SNECK_ROLES][512];
 	/* … and those of them that this user may not call on these keys and channels. */

@@ -272,14 +272,18 @@ static int ask_time(sneck_client *client, sneck_probe_info *ret, sneck_error *re
 
 /* A user who may look but not write can ask by a script that only reads, and by no other. */
 static int ask_rights(sneck_client *client, int64_t deadline_ns, sneck_probe_info *ret, sneck_error *reterr) {
-	int r = 0;
+	unsigned number;
+	int32_t nodes;
 
 	if (!client->dialect->encode_rights) /* then it is not known */
 		return 0;
+	int r = find_node(client, ret->node, &number, &nodes, reterr);
 	for (int i = 0; r == 0 && !ret->rights_known && i < 2; i++) {
-		struct asks *asks = snecki_asks_new(client, 1); /* where its key is */
+		struct asks *asks = snecki_asks_new(client, 1);
 		if (!asks)
 			return snecki_err(reterr, SNECK_ENOMEM, "out of memory");
+		if (number)
+			snecki_asks_only(asks, 0, number);
 		r = client->dialect->encode_rights(&client->session, i > 0, snecki_asks_bytes(asks, 0));
 		if (r < 0)
 			snecki_err(reterr, r, "%s", sneck_strerror(r));

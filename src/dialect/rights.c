@@ -73,16 +73,19 @@ static void add_words(struct buf *out, const struct right *right, const struct b
 }
 
 /* What does not apply is asked for as well, so that the numbers in the answer are those of the table. */
-int snecki_rights_encode(const struct rights *rights, const struct buf *key, const struct buf *other_key,
-        const struct buf *channel, bool reads_only, struct buf *out) {
-	size_t args = 0;
+int snecki_rights_encode(const struct rights *rights, const struct dialect_session *session,
+        const struct buf *key, const struct buf *other_key, const struct buf *channel, bool reads_only,
+        struct buf *out) {
+	bool with_key = !session->sharded; /* each node of a cluster has users of its own, and may be asked */
+	size_t args = with_key ? 1 : 0;
 
 	for (size_t i = 0; i < rights->n; i++)
 		args += 1 + word_count(&rights->rows[i]);
-	snecki_buf_resp_array(out, 4 + args);
+	snecki_buf_resp_array(out, 3 + args);
 	snecki_script_words(out, &snecki_native_scripts[NATIVE_RIGHTS], reads_only, true);
-	snecki_buf_resp_str(out, "1");
-	snecki_buf_resp_bulk(out, key->data, key->len);
+	snecki_buf_resp_u64(out, with_key ? 1 : 0);
+	if (with_key)
+		snecki_buf_resp_bulk(out, key->data, key->len);
 	for (size_t i = 0; i < rights->n; i++)
 		add_words(out, &rights->rows[i], key, other_key, channel);
 	return out->failed || key->failed || other_key->failed || channel->failed ? SNECK_ENOMEM : 0;

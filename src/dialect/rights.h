@@ -37,8 +37,9 @@ struct rights {
 /* struct dialect's needs, encode_rights and decode_rights. */
 void snecki_rights_needs(
         const struct rights *rights, const struct dialect_session *session, struct sneck_probe_info *ret);
-int snecki_rights_encode(const struct rights *rights, const struct buf *key, const struct buf *other_key,
-        const struct buf *channel, bool reads_only, struct buf *out);
+int snecki_rights_encode(const struct rights *rights, const struct dialect_session *session,
+        const struct buf *key, const struct buf *other_key, const struct buf *channel, bool reads_only,
+        struct buf *out);
 bool snecki_rights_decode(const struct rights *rights, const struct dialect_session *session,
         const struct redisReply *reply, struct sneck_probe_info *ret);
 

@@ -269,7 +269,7 @@ static int stop_cluster(void **state) {
 
 static void test_a_cluster_that_is_well(void **state) {
 	(void)state;
-	expect(cluster.url, "role", "pass", "primaries of a cluster");
+	expect(cluster.url, "role", "pass", "a primary of a cluster");
 	expect(cluster.url, "slots", "pass", "all 16384 have a server");
 	/* A replica counts from its first word to its primary on. */
 	assert_true(WAIT_UNTIL(says(cluster.url, "standby", "pass", "each of the 3 primaries has"), 30000));
@@ -330,7 +330,7 @@ static void test_slots_without_a_server(void **state) {
 	if (!WAIT_UNTIL(says(cluster.url, "slots", "fail", "have a server; locks in the others cannot be"),
 	            30000))
 		fail_msg("%s", finding(cluster.url, "slots", "30s"));
-	snprintf(where, sizeof(where), "127.0.0.1:%d", cluster.nodes[2].port);
+	snprintf(where, sizeof(where), "127.0.0.1:%d: ", cluster.nodes[2].port);
 	expect_one(cluster.url, "reach", "fail", where);
 }
 

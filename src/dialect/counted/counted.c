@@ -286,7 +286,7 @@ static int encode_rights(const struct dialect_session *session, bool reads_only,
 
 	make_keys(session, "x", 1, keys);
 	int r = snecki_rights_encode(
-	        &rights, &keys[KEY_LOCK], &keys[KEY_GRAVES], &keys[KEY_CHANNEL], reads_only, out);
+	        &rights, session, &keys[KEY_LOCK], &keys[KEY_GRAVES], &keys[KEY_CHANNEL], reads_only, out);
 	for (size_t i = 0; i < KEYS; i++)
 		snecki_buf_done(&keys[i]);
 	return r;

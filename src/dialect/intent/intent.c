@@ -213,7 +213,7 @@ static int encode_rights(const struct dialect_session *session, bool reads_only,
 	snecki_compat_name(session, "x", 1, &key);
 	name_beside(session, "x", 1, "wait_write", &mark);
 	name_beside(session, "x", 1, "channel", &channel);
-	int r = snecki_rights_encode(&rights, &key, &mark, &channel, reads_only, out);
+	int r = snecki_rights_encode(&rights, session, &key, &mark, &channel, reads_only, out);
 	snecki_buf_done(&key);
 	snecki_buf_done(&mark);
 	snecki_buf_done(&channel);

@@ -57,7 +57,7 @@ int snecki_native_encode_rights(const struct dialect_session *session, bool read
 		r = session->sharded ? snecki_native.lock_channel(session, "x", 1, 0, &channel)
 		                     : snecki_native.channel(session, &channel);
 	if (r == 0)
-		r = snecki_rights_encode(&rights, &key, &record, &channel, reads_only, out);
+		r = snecki_rights_encode(&rights, session, &key, &record, &channel, reads_only, out);
 	snecki_buf_done(&key);
 	snecki_buf_done(&record);
 	snecki_buf_done(&channel);

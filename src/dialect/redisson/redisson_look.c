@@ -202,7 +202,7 @@ int snecki_redisson_encode_rights(const struct dialect_session *session, bool re
 	if (r == 0) {
 		snecki_compat_suffixed(&beside, &key, "x");
 		snecki_compat_prefixed(&channel, "redisson_lock__channel", &key);
-		r = snecki_rights_encode(&rights, &key, &beside, &channel, reads_only, out);
+		r = snecki_rights_encode(&rights, session, &key, &beside, &channel, reads_only, out);
 	}
 	snecki_buf_done(&key);
 	snecki_buf_done(&beside);
