@@ -138,7 +138,7 @@ def linger(run):
             with run.attempt("linger", peer, opened):
                 # Connecting, taking it first and giving it back cost the same, however often it is taken again.
                 counts = [count_commands(run, driver, "linger", n=n, name=peer.key("linger")) for n in (1, 1001)]
-                collect(values[peer.name], "commands", (counts[1] - counts[0]) / 1000)
+                collect(values[peer.name], "commands", max(0, counts[1] - counts[0]) / 1000)
     run.found["linger"] = {name: figures(rounds) for name, rounds in values.items()}
 
 

@@ -74,8 +74,8 @@ def benchmark(run):
     try:
         driver.ask("pair", n=10, name="benchmark")  # the server knows the scripts then
         words = {op: driver.ask("script", op=op, name="__rand_int__")["words"] for op in ("acquire", "release")}
-        for _ in range(5):
-            run.schedule.say("threads: redis-benchmark")
+        for number in run.schedule.rounds("benchmark"):
+            run.schedule.say("benchmark: round %d" % (number + 1))
             run.redis.flush()
             acquire = per_second(run, words["acquire"], 10000000)
             run.redis.flush()

@@ -46,8 +46,8 @@ ALL = [
          limit=True),
     Peer("flock", "flock(2), one machine", "c", {"pair", "threads", "contend"}, "the kernel's lock on a file",
          server="directory", limit=True),
-    Peer("rueidislock", "rueidislock", "go", LOCK, "KeyMajority 1, NoLoopTracking, TryNextAfter 1 s; a wait of 5 s is begun again (it may sleep for "
-         "ever after a slow try)"),
+    Peer("rueidislock", "rueidislock", "go", LOCK, "KeyMajority 1, NoLoopTracking, TryNextAfter 1 s; a wait of 5 s is "
+         "begun again (it may sleep for ever after a slow try)"),
     Peer("redsync", "redsync", "go", LOCK, "go-redis; tries without end, else defaults (polls every 50 to 250 ms)"),
     Peer("redislock", "bsm/redislock", "go", LOCK, "go-redis; TTL 30 s, LinearBackoff 100 ms"),
     Peer("etcd", "etcd mutex", "go", LOCK | {"renewal"}, "one session per client; data in memory", fair=True,

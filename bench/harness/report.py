@@ -122,8 +122,8 @@ def threads(results):
     series = {title(name): [(int(count), entry["per_second"]["median"]) for count, entry in part[name].items()]
               for name in names}
     plot = svg.lines("Threads of one client, each on a lock of its own", series, "threads", "pairs per second")
-    head = ["pairs per second with"] + ["%d threads" % count for count in counts] + ["client CPU at 64, µs/pair",
-                                                                                     "server CPU at 64, µs/pair"]
+    head = ["pairs per second with"] + ["%d thread%s" % (count, "" if count == 1 else "s") for count in counts]
+    head += ["client CPU at 64, µs/pair", "server CPU at 64, µs/pair"]
     return markdown(head, rows), {"threads": plot}
 
 

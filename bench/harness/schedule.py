@@ -6,7 +6,7 @@ needs for a median. A slow machine or a slow peer costs rounds, not hours."""
 import sys
 import time
 
-SHARES = {"pair": 5, "threads": 19, "contend": 39, "handoff": 5, "readers": 7, "writer": 4, "renewal": 13,
+SHARES = {"pair": 5, "threads": 18, "benchmark": 2, "contend": 39, "handoff": 5, "readers": 7, "writer": 4, "renewal": 13,
           "reentry": 1, "linger": 1, "memory": 2, "command": 4}
 
 
