@@ -71,6 +71,7 @@ enum {
 	SNECK_HANDOVER_MAX = 16,    /* times that threads pass on a lock which another session waits for */
 	SNECK_HANDOVER_MS = 5,      /* and for how long */
 	SNECK_LINGER_LEAST_MS = 1,  /* a WRITE that lingers is kept so long from its grant, even if wanted */
+	SNECK_SKEW_MS = 50,         /* between the clocks of servers that take over from each other */
 	SNECK_ACK_DEFAULT_MS = 1000 /* how long replicas have to acknowledge; at most half of the lease */
 };
 
@@ -146,13 +147,17 @@ typedef struct sneck_client_options {
 	/* For acquires that say nothing of it: see sneck_acquire_options. 0: no replica is asked. */
 	uint32_t ack_replicas;
 	uint32_t ack_ms;
+	/* Sentinel and Cluster: by how much the clocks of the servers may differ. So much less of each lease
+	 * is counted on (a quarter of it at most). 0: SNECK_SKEW_MS; SNECK_SKEW_NONE: not at all. */
+	uint32_t skew_ms;
 } sneck_client_options;
 #define SNECK_CLIENT_OPTIONS_INIT                                                                            \
 	{                                                                                                    \
 		sizeof(sneck_client_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, \
-		        0, 0, 0, 0                                                                           \
+		        0, 0, 0, 0, 0                                                                        \
 	}
 #define SNECK_HANDOVER_OFF UINT32_MAX
+#define SNECK_SKEW_NONE UINT32_MAX
 
 enum {
 	SNECK_OPEN_CONNECT = 1u << 0,      /* connect now, and fail if that fails */

@@ -46,17 +46,17 @@ static bool broken_name(const struct lock_op *op, uint64_t *ret_attempt, char *r
 	}
 }
 
-int64_t snecki_kept_until(int64_t kept_ms, int64_t sent_ns) {
+int64_t snecki_kept_until(const sneck_client *client, int64_t kept_ms, int64_t sent_ns) {
 	if (kept_ms > SNECK_LEASE_MAX_MS) /* no lease is longer: the server's clock has stepped back */
 		kept_ms = SNECK_LEASE_MAX_MS;
-	int64_t sure_ms = kept_ms - snecki_margin_ms(kept_ms);
+	int64_t sure_ms = kept_ms - snecki_core_margin_ms(client->core, kept_ms);
 
 	return sure_ms > 0 ? sent_ns + sure_ms * NS_PER_MS : 0;
 }
 
 void snecki_grace_cut(sneck_client *client, uint64_t attempt, int64_t kept_ms) {
 	/* Too long by the time that the message took, which cannot be known: a hint, as all messages. */
-	int64_t until_ns = snecki_kept_until(kept_ms, snecki_now_ns());
+	int64_t until_ns = snecki_kept_until(client, kept_ms, snecki_now_ns());
 
 	LIST_EACH (at, &client->holds) {
 		sneck_hold *hold = LIST_ITEM(at, sneck_hold, all);

@@ -11,7 +11,7 @@ int snecki_break(sneck_client *client, const void *name, size_t name_len, const 
 
 /* Until when others are certainly kept out, if the server said `kept_ms` to a request of `sent_ns`, or later;
  * 0: that cannot be said. */
-int64_t snecki_kept_until(int64_t kept_ms, int64_t sent_ns);
+int64_t snecki_kept_until(const sneck_client *client, int64_t kept_ms, int64_t sent_ns);
 /* Locked: a message says how long `attempt` is kept. If it was known to be broken, an operator has cut its
  * grace. Believed without proof, for it only makes the program stop sooner. */
 void snecki_grace_cut(sneck_client *client, uint64_t attempt, int64_t kept_ms);

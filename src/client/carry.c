@@ -76,7 +76,7 @@ static void answer(
 	if (outcome->status == LOCK_BROKEN) {
 		op = call_of(carried)->op; /* the core frees the call before it is done */
 		client->answering = &op;
-		client->answer_kept_ns = snecki_kept_until(outcome->kept_ms, sent_ns);
+		client->answer_kept_ns = snecki_kept_until(client, outcome->kept_ms, sent_ns);
 	}
 	client->answer_text = detail;
 	snecki_core_reply(client->core, call_of(carried), outcome, detail, sent_ns, snecki_now_ns());

@@ -194,6 +194,10 @@ static void set_options(sneck_client *client, const sneck_client_options *option
 	                               ? 0
 	                               : or_default(options->handover_max, SNECK_HANDOVER_MAX);
 	client->handover_ms = or_default(options->handover_ms, SNECK_HANDOVER_MS);
+	bool one_server = client->url.kind != URL_SENTINEL && client->url.kind != URL_CLUSTER;
+	client->skew_ms = or_default(options->skew_ms, SNECK_SKEW_MS);
+	if (one_server || options->skew_ms == SNECK_SKEW_NONE)
+		client->skew_ms = 0;
 	client->session = (struct dialect_session){
 		.name_space = client->name_space,
 		.id = client->session_id,
@@ -239,6 +243,7 @@ static int make_core(sneck_client *client) {
 		.beat_ms = client->session.sharded ? CLUSTER_BEAT_MS : SNECK_WAITER_BEAT_MS,
 		.lock_channels = client->session.sharded,
 		.handover_max = client->handover_max,
+		.skew_ms = client->skew_ms,
 		.handover_ns = client->handover_ms * NS_PER_MS,
 		.verify_grants = (client->flags & SNECK_OPEN_VERIFY_GRANTS) != 0,
 		.layout = &client->dialect->traits,

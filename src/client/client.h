@@ -110,6 +110,7 @@ struct sneck_client {
 	uint32_t ack_replicas, ack_ms; /* … and these */
 	unsigned handover_max;
 	int64_t handover_ms;
+	int64_t skew_ms;
 	unsigned char *fork_page; /* zero in a forked child */
 
 	pthread_mutex_t mutex;

@@ -259,7 +259,7 @@ static void upgrade_waits(struct lock_core *core, struct lock_grant *grant,
 	grant->conv = CONV_UP_QUEUED;
 	grant->last_code = 0;
 	grant->token_seen = outcome->token;
-	grant->beat_valid_ns = sent_ns + (wait_ms - snecki_margin_ms(wait_ms)) * NS_PER_MS;
+	grant->beat_valid_ns = sent_ns + (wait_ms - snecki_core_margin_ms(core, wait_ms)) * NS_PER_MS;
 	int64_t beat_at = snecki_layout_of(grant)->polls ? snecki_grant_next_poll(core, grant, now_ns)
 	                                                 : snecki_grant_next_beat(core, sent_ns);
 	grant->beat_at_ns = grant->early ? now_ns : beat_at;

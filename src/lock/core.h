@@ -148,6 +148,7 @@ struct lock_core_config {
 	const char *session; /* shown as the holder when this session stands in its own way; borrowed */
 	int64_t wait_lease_ms;
 	int64_t beat_ms;
+	int64_t skew_ms; /* by how much the clocks of servers may differ that take over from each other */
 	/* How often, and for how long, a lock that another session waits for is passed on in this one. */
 	unsigned handover_max;
 	int64_t handover_ns;
@@ -221,6 +222,8 @@ int64_t snecki_core_next_due(const struct lock_core *core); /* NS_NEVER: nothing
 void snecki_core_run(struct lock_core *core, int64_t now_ns);
 /* How much of a lease is not counted on, for clocks that do not run alike. */
 int64_t snecki_margin_ms(int64_t lease_ms);
+/* The same, and for clocks that differ (config.skew_ms; at most a quarter of the lease). */
+int64_t snecki_core_margin_ms(const struct lock_core *core, int64_t lease_ms);
 /* Until when the hold is certainly ours; 0 when it is not. */
 int64_t snecki_hold_valid_until(const struct lock_hold *hold);
 /* The server's name of the hold, through hooks->own_id. False: it is not held. */

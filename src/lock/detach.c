@@ -57,7 +57,8 @@ void snecki_core_detach(struct lock_core *core, struct lock_wish *wish, int64_t 
 	wish->grant = grant;
 	grant->keep_old = !is_alone(hold);
 	/* From the moment the request leaves the lease may be as short as it says. */
-	int64_t until_ns = now_ns + (wish->lease_ms - snecki_margin_ms(wish->lease_ms)) * NS_PER_MS;
+	int64_t until_ns =
+	        now_ns + (wish->lease_ms - snecki_core_margin_ms(core, wish->lease_ms)) * NS_PER_MS;
 	if (!grant->keep_old && until_ns < grant->valid_until_ns)
 		grant->valid_until_ns = until_ns;
 	core->config.hooks->own_id(

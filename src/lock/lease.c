@@ -14,6 +14,13 @@ int64_t snecki_margin_ms(int64_t lease_ms) {
 	return percent > 2 ? percent : 2;
 }
 
+/* A server that takes over has the deadlines of the one before it, and a clock of its own. */
+int64_t snecki_core_margin_ms(const struct lock_core *core, int64_t lease_ms) {
+	int64_t skew_ms = core->config.skew_ms;
+
+	return snecki_margin_ms(lease_ms) + (skew_ms < lease_ms / 4 ? skew_ms : lease_ms / 4);
+}
+
 bool snecki_hold_live(const struct lock_hold *hold) {
 	return hold->grant && hold->state <= HOLD_SUSPECT;
 }
@@ -119,7 +126,7 @@ void snecki_lease_wanted(
 
 void snecki_lease_confirm(struct lock_core *core, struct lock_grant *grant,
         const struct lock_outcome *outcome, int64_t lease_ms, int64_t sent_ns, int64_t now_ns) {
-	int64_t valid = sent_ns + (lease_ms - snecki_margin_ms(lease_ms)) * NS_PER_MS;
+	int64_t valid = sent_ns + (lease_ms - snecki_core_margin_ms(core, lease_ms)) * NS_PER_MS;
 
 	if (valid > grant->valid_until_ns && grant->conv != CONV_DETACH) /* which may make it shorter */
 		grant->valid_until_ns = valid;
@@ -136,7 +143,8 @@ void snecki_lease_confirm(struct lock_core *core, struct lock_grant *grant,
  * a late copy brought to life: only what was certain when it began counts, and what the server says. */
 void snecki_lease_converted(struct lock_core *core, struct lock_grant *grant,
         const struct lock_outcome *outcome, int64_t lease_ms, int64_t sent_ns, int64_t now_ns) {
-	int64_t left_ms = outcome->deadline_ms - outcome->server_us / 1000 - snecki_margin_ms(lease_ms);
+	int64_t left_ms =
+	        outcome->deadline_ms - outcome->server_us / 1000 - snecki_core_margin_ms(core, lease_ms);
 	int64_t valid = sent_ns + left_ms * NS_PER_MS;
 
 	if (grant->valid_until_ns > grant->conv_valid_ns)
@@ -145,8 +153,9 @@ void snecki_lease_converted(struct lock_core *core, struct lock_grant *grant,
 }
 
 /* The first confirmation of a private grant: its fixed holds last as long as they were asked for. */
-void snecki_lease_extend_fixed(struct lock_grant *grant, int64_t lease_ms, int64_t sent_ns) {
-	int64_t until = sent_ns + (lease_ms - snecki_margin_ms(lease_ms)) * NS_PER_MS;
+void snecki_lease_extend_fixed(
+        const struct lock_core *core, struct lock_grant *grant, int64_t lease_ms, int64_t sent_ns) {
+	int64_t until = sent_ns + (lease_ms - snecki_core_margin_ms(core, lease_ms)) * NS_PER_MS;
 
 	LIST_EACH (h, &grant->holds) {
 		struct lock_hold *hold = LIST_ITEM(h, struct lock_hold, in_grant);
@@ -387,7 +396,7 @@ static void clock_jumped(struct lock_core *core, unsigned lane, int64_t ahead_ns
 			struct lock_grant *grant = LIST_ITEM(g, struct lock_grant, in_entry);
 			grant->beat_valid_ns -= ahead_ns;
 			if (grant->state != GRANT_HELD ||
-			        ahead_ns <= snecki_margin_ms(grant->lease_ms) * NS_PER_MS)
+			        ahead_ns <= snecki_core_margin_ms(core, grant->lease_ms) * NS_PER_MS)
 				continue;
 			grant->valid_until_ns -= ahead_ns;
 			grant->renew_at_ns = now_ns;

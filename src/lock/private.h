@@ -231,7 +231,8 @@ void snecki_lease_confirm(struct lock_core *core, struct lock_grant *grant,
         const struct lock_outcome *outcome, int64_t lease_ms, int64_t sent_ns, int64_t now_ns);
 void snecki_lease_converted(struct lock_core *core, struct lock_grant *grant,
         const struct lock_outcome *outcome, int64_t lease_ms, int64_t sent_ns, int64_t now_ns);
-void snecki_lease_extend_fixed(struct lock_grant *grant, int64_t lease_ms, int64_t sent_ns);
+void snecki_lease_extend_fixed(
+        const struct lock_core *core, struct lock_grant *grant, int64_t lease_ms, int64_t sent_ns);
 void snecki_lease_held(
         struct lock_core *core, struct lock_grant *grant, int64_t now_ns); /* starts the watchdog */
 void snecki_lease_arm(struct lock_core *core, struct lock_grant *grant);   /* sets the timer */

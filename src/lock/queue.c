@@ -37,7 +37,7 @@ void snecki_hold_attach(struct lock_core *core, struct lock_grant *grant, struct
 		hold->fixed_until_ns = grant->valid_until_ns;
 	else if (wish->fixed)
 		hold->fixed_until_ns =
-		        now_ns + (wish->lease_ms - snecki_margin_ms(wish->lease_ms)) * NS_PER_MS;
+		        now_ns + (wish->lease_ms - snecki_core_margin_ms(core, wish->lease_ms)) * NS_PER_MS;
 	else if (wish->lease_ms > grant->lease_ms) {
 		grant->lease_ms = wish->lease_ms;
 		grant->renew_at_ns = now_ns;
@@ -352,7 +352,7 @@ static bool reenter(
 		held = find_hold(entry, wish->owner, 'R', now_ns);
 	if (!held)
 		return false;
-	int64_t until = now_ns + (wish->lease_ms - snecki_margin_ms(wish->lease_ms)) * NS_PER_MS;
+	int64_t until = now_ns + (wish->lease_ms - snecki_core_margin_ms(core, wish->lease_ms)) * NS_PER_MS;
 	bool outlives = wish->fixed && until > held->grant->valid_until_ns;
 	if (outlives && !entry->realm->layout->polls) { /* else the watchdog sees it to its end */
 		/* It may outlive what is held: an attempt of its own. */

@@ -126,7 +126,7 @@ static void now_waiting(struct lock_core *core, struct lock_grant *grant, const 
 	grant->vouched = false; /* from here on it waits for its turn */
 	grant->last_code = 0;
 	grant->token_seen = outcome->token;
-	grant->beat_valid_ns = sent_ns + (wait_ms - snecki_margin_ms(wait_ms)) * NS_PER_MS;
+	grant->beat_valid_ns = sent_ns + (wait_ms - snecki_core_margin_ms(core, wait_ms)) * NS_PER_MS;
 	snecki_note_holder(grant->entry, outcome);
 	if (grant->wish)
 		grant->wish->answered = true;
@@ -293,7 +293,7 @@ static void on_claim(struct lock_core *core, struct lock_grant *grant, const str
 		}
 		snecki_lease_confirm(core, grant, outcome, call->op.lease_ms, sent_ns, now_ns);
 		if (grant->private_) /* until now the fixed lease could only be vouched for as the waiter's */
-			snecki_lease_extend_fixed(grant, call->op.lease_ms, sent_ns);
+			snecki_lease_extend_fixed(core, grant, call->op.lease_ms, sent_ns);
 		snecki_lease_wanted(core, grant, outcome->wanted, sent_ns, now_ns);
 		grant->renew_at_ns = sent_ns + grant->lease_ms * NS_PER_MS / 3;
 		break;
@@ -402,7 +402,8 @@ static void renew_confirmed(struct lock_core *core, struct lock_grant *grant, co
 	struct lock_hold *hold = ticket->hold;
 	if (hold->grant == grant && hold->fixed_until_ns != NS_NEVER) {
 		int64_t until =
-		        sent_ns + (call->op.lease_ms - snecki_margin_ms(call->op.lease_ms)) * NS_PER_MS;
+		        sent_ns +
+		        (call->op.lease_ms - snecki_core_margin_ms(core, call->op.lease_ms)) * NS_PER_MS;
 		if (until > hold->fixed_until_ns)
 			hold->fixed_until_ns = until;
 	}

@@ -303,6 +303,18 @@ static void a_late_message_is_not_believed(void **state) {
 	assert_int_equal(code_of(hold), 1);
 }
 
+/* Where another server may take over, less of a lease is counted on; a short one keeps three quarters. */
+static void clocks_of_servers_may_differ(void **state) {
+	struct bench *bench = bench_of(state);
+
+	bench->core->config.skew_ms = 50;
+	int64_t sent_ns = bench->now_ns;
+	struct deed *held = hold_it(bench, 1, 'W');
+	assert_int_equal(snecki_hold_valid_until(&held->hold),
+	        sent_ns + (LEASE_MS - snecki_margin_ms(LEASE_MS) - 50) * NS_PER_MS);
+	assert_int_equal(snecki_core_margin_ms(bench->core, 100), 2 + 25);
+}
+
 /* The server has forgotten who waits, and then there is no link for a moment: it goes on waiting. */
 static void who_has_waited_joins_again_behind_a_broken_link(void **state) {
 	struct bench *bench = bench_of(state);
@@ -498,6 +510,7 @@ int main(void) {
 		TEST(a_late_message_is_not_believed),
 		TEST(waiters_beat_and_join_again),
 		TEST(who_has_waited_joins_again_behind_a_broken_link),
+		TEST(clocks_of_servers_may_differ),
 		TEST(the_head_looks_when_the_holders_time_is_over),
 		TEST(messages_may_have_been_missed),
 		TEST(an_unanswered_request_is_sent_again_and_buried_at_the_end),
