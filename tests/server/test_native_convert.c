@@ -459,8 +459,27 @@ static void test_upgrade_beside_own_reads(void **state) {
 	assert_state("");
 }
 
+/* WAIT waits for what its connection has written: a renewal that is to be waited for writes each time, also
+ * one that lengthens nothing. */
+static void test_a_renewal_that_must_write(void **state) {
+	struct lock_op op = native_op(OP_RENEW, 'W', 1);
+	(void)state;
+
+	expect(LOCK_GRANTED, acquire(&A, 'W', 1));
+	op.lease_ms = 1;
+	int64_t before = native_score("WA.1");
+	expect(LOCK_GRANTED, native_run(&A, &op));
+	assert_int_equal(native_score("WA.1"), before);
+	op.must_write = true;
+	for (int i = 1; i <= 3; i++) {
+		expect(LOCK_GRANTED, native_run(&A, &op));
+		assert_int_equal(native_score("WA.1"), before + i);
+	}
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
+		NATIVE_TEST(test_a_renewal_that_must_write),
 		NATIVE_TEST(test_the_only_reader_upgrades_at_once),
 		NATIVE_TEST(test_upgrade_keeps_the_longer_lease),
 		NATIVE_TEST(test_upgrader_waits_before_all_others),
