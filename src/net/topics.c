@@ -131,7 +131,9 @@ bool snecki_topics_find(
 	struct topic *topic = find(topics, channel, channel_len);
 	if (topic)
 		topic->missed = topic->listeners == 0;
-	if (topic && topic->listeners) {
+	/* Of a lock in a cluster there may be news, such as a grace that is cut short, when nobody waits or
+	 * holds any more. */
+	if (topic && (topic->listeners || topic->sharded)) {
 		snecki_buf_add(&ret->bytes, topic->bytes + topic->channel_len, topic->subject_len);
 		ret->data = ret->bytes.data;
 		ret->len = ret->bytes.len;

@@ -11,9 +11,6 @@ set(holder_suite test_mutex test_rw test_upgrade test_queue test_leases test_own
   test_documents test_manners test_scenarios test_scenarios_queue test_scenarios_readers)
 # Whoever looks and breaks needs more rights.
 set(operator_suite test_break test_grace test_detached test_inspect test_list test_record)
-# Open: in a cluster who was broken with time to stop does not hear that the time was cut short
-# (the_grace_is_told).
-set(not_in_a_cluster test_grace)
 # In CI, the native dialect everywhere: what each program is about, and little waiting for time to pass; and each other dialect
 # on one topology.
 set(ci_suite test_mutex test_rw test_upgrade test_queue test_async test_break test_detached test_inspect test_list)
@@ -48,9 +45,6 @@ foreach(topology ${topologies})
     sneck_on_topology(${program} ${topology} holder)
   endforeach()
   foreach(program ${operator_suite})
-    if(topology MATCHES cluster AND program IN_LIST not_in_a_cluster)
-      continue()
-    endif()
     sneck_on_topology(${program} ${topology} "holder operator")
   endforeach()
   foreach(dialect ${dialects})
