@@ -47,6 +47,7 @@ add_executable(sneck-nemesis
   fault_proxy.c
   fault_sentinel.c
   fault_server.c
+  network.c
   site.c
   stall.c
   worker_board.c

@@ -1,19 +1,24 @@
 /* SPDX-License-Identifier: MIT */
-/* Faults of a cluster: nodes that fail over, die and stop, and slots that move.
+/* Faults of a cluster: nodes that fail over, die, stop and are cut off, and slots that move.
  *
  * A failover that the primary agrees to loses nothing: it hands over what it has, and nothing is excused.
  * In the others grants that had not reached the replica are lost, of the locks that the node had and of no
  * others (see fault_sentinel.c for when that is over). A move of a slot loses nothing either. Replicas that
- * die or stop nobody may notice. */
+ * die or stop nobody may notice.
+ *
+ * A primary that is cut off from the other nodes is replaced by them, whether clients reach it or not. One
+ * that only clients do not reach is well as far as nodes can tell: nobody replaces it unless asked, which
+ * loses nothing. */
 #include "fault.h"
 
 #include <stdio.h>
 
 #include <sneck/sneck.h>
 
+#include "network.h"
 #include "wait.h"
 
-enum { LEFT_MS = 2000, SWITCH_MS = 60000, KEY_MAX = 32 };
+enum { LEFT_MS = 2000, SWITCH_MS = 60000, HIDDEN_LEAST_MS = 2500, HIDDEN_MOST_MS = 5000, KEY_MAX = 32 };
 
 static struct test_cluster *cluster_of(struct strike *strike) {
 	return &strike->rig->site.cluster;
@@ -97,6 +102,59 @@ static void stop_primary(struct strike *strike) {
 	mended(strike);
 }
 
+/* ---- Cut off -------------------------------------------------------------------------------------*/
+
+/* False: this machine does not let us, and the fault has not bitten. */
+static bool cut_off(struct strike *strike, struct victim *ret, unsigned sides) {
+	choose(strike, ret);
+	bool done = ret->node >= 0 && site_silence(&strike->rig->site, ret->node, sides);
+	if (!done)
+		strike->bite = 0;
+	return done;
+}
+
+/* Until the replica has taken over, and everybody has had the time to hear of it. */
+static void cut_primary_off(struct strike *strike) {
+	struct victim victim;
+	if (!cut_off(strike, &victim, (unsigned)strike->kind->number))
+		return;
+	await_switch(strike, &victim);
+	network_heal();
+	mended(strike);
+}
+
+/* For longer than a node may be silent; nobody but clients finds that it is. What bites is what they notice,
+ * for nobody else would show that they were cut off. */
+static bool hide_from_clients(struct strike *strike, struct victim *ret) {
+	uint64_t failures = rig_failures(strike->rig);
+	if (!cut_off(strike, ret, SITE_CLIENTS))
+		return false;
+	rig_pass_time(rng_between(&strike->rng, HIDDEN_LEAST_MS, HIDDEN_MOST_MS));
+	strike->bite = rig_failures(strike->rig) - failures;
+	rig_look_at_primary(strike->rig);
+	return true;
+}
+
+static void hide_primary(struct strike *strike) {
+	struct victim victim;
+	if (!hide_from_clients(strike, &victim))
+		return;
+	network_heal();
+	mended(strike);
+}
+
+/* What an operator would do: the replica, which clients do reach, is told to take over. They have to find it
+ * while the old one says nothing. */
+static void replace_hidden_primary(struct strike *strike) {
+	struct victim victim;
+	if (!hide_from_clients(strike, &victim))
+		return;
+	(void)test_cluster_fail_over(cluster_of(strike), victim.key, "");
+	rig_pass_time(LEFT_MS);
+	network_heal();
+	mended(strike);
+}
+
 /* ---- Slots ---------------------------------------------------------------------------------------*/
 
 static int other_primary(struct strike *strike, int node) {
@@ -165,6 +223,14 @@ const struct fault_kind fault_cluster_kinds[] = {
 	{ "failover-taken", "CLUSTER FAILOVER TAKEOVER: it is not asked", take_over, 0, NULL },
 	{ "failover-killed", "kill -9 of a primary", kill_primary, 0, NULL },
 	{ "failover-stopped", "SIGSTOP of a primary until its replica is one", stop_primary, 0, NULL },
+	{ "failover-cut-off", "a primary is cut off from the other nodes, not from its clients",
+	        cut_primary_off, SITE_WITHIN, NULL },
+	{ "failover-vanished", "a primary is cut off from the other nodes and from its clients",
+	        cut_primary_off, SITE_WITHIN | SITE_CLIENTS, NULL },
+	{ "failover-hidden", "a primary is cut off from its clients; its replica is told to take over",
+	        replace_hidden_primary, 0, NULL },
+	{ "primary-hidden", "a primary is cut off from its clients, not from the other nodes", hide_primary,
+	        0, NULL },
 	{ "slot-moved", "the slot of a lock moves to another primary", move_slot, 0, NULL },
 	{ "replica-killed", "kill -9 of a replica", kill_replica, 0, NULL },
 	{ "replica-stopped", "SIGSTOP of a replica", stop_replica, 0, NULL },

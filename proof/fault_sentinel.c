@@ -14,6 +14,7 @@
 
 #include <sneck/sneck.h>
 
+#include "network.h"
 #include "wait.h"
 
 enum { LEFT_MS = 2000 /* from the last sentinel's word until nobody holds anything of the old primary's */ };
@@ -82,11 +83,11 @@ static void cut_primary_off(struct strike *strike) {
 	int64_t begin_ns = history_now();
 	int old = strike->rig->site.primary;
 	uint64_t engaged = rig_engaged(strike->rig);
-	if (!site_silence(&strike->rig->site, old))
+	if (!site_silence(&strike->rig->site, old, SITE_WITHIN))
 		return; /* has not bitten */
 	strike->bite = engaged;
 	(void)await_switch(strike, old, begin_ns);
-	site_hear(&strike->rig->site);
+	network_heal();
 	mended(strike);
 }
 

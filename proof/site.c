@@ -2,22 +2,27 @@
 /* Starting what the locks live on, and cutting a primary off.
  *
  * Sentinels and replicas connect from another address than clients do, and log in as another user. So they
- * can be told from clients on the way and at the door: silence is a rule in a network namespace that the
- * driver shares with all that it starts, refusal is a rule of the server's. */
+ * can be told from clients on the way and at the door: silence is a rule of the network (network.h), refusal
+ * is a rule of the server's. The nodes of a cluster have an address each, because a node is cut off only when
+ * what it sends to the others is lost, too. */
 #include "site.h"
 
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "history.h"
+#include "network.h"
 #include "wait.h"
 
-enum { AGREE_MS = 60000 };
+enum { AGREE_MS = 60000, BUS_OFFSET = 10000 /* from a node's port to that for other nodes */ };
 
-/* From where sentinels and replicas connect. Clients connect from 127.0.0.1. */
-#define WITHIN "127.0.0.11"
+/* From where sentinels and replicas connect, and nodes of a cluster, of which each has an address of its own:
+ * all of them are in WITHIN_ALL. Clients connect from 127.0.0.1, where everybody listens. */
+#define WITHIN "127.0.0.16"
+#define WITHIN_NODE "127.0.0.%d" /* 16 and the node's number */
+#define WITHIN_ALL "127.0.0.16/29"
+#define FROM_CLIENTS "127.0.0.1"
 
 static const char *const names[SITE_KINDS] = { "single", "sentinel", "cluster" };
 
@@ -34,8 +39,6 @@ bool site_find(const char *name, enum site_kind *ret_kind) {
 	return false;
 }
 
-static void enter_network(struct site *site);
-
 static int start_sentinels(struct site *site) {
 	static const char *const args[] = { "--masteruser", "within", "--masterauth", "w", "--user", "within",
 		"on", ">w", "~*", "&*", "+@all", "--user", "worker", "on", ">w", "~*", "&*", "+@all",
@@ -47,7 +50,7 @@ static int start_sentinels(struct site *site) {
 	                             "sentinel announce-ip 127.0.0.1\n"
 	                             "sentinel down-after-milliseconds " SENTINELS_SERVICE " 1000\n"
 	                             "sentinel failover-timeout " SENTINELS_SERVICE " 2000\n";
-	enter_network(site);
+	site->has_network = network_enter();
 	if (test_sentinels_start(&site->sentinels, args, config) != 0)
 		return -1;
 	snprintf(site->url, sizeof(site->url), "redis+sentinel://worker:w@%s",
@@ -56,9 +59,41 @@ static int start_sentinels(struct site *site) {
 	return 0;
 }
 
-static int start_cluster(struct site *site) {
-	if (test_cluster_start(&site->cluster, NULL) != 0)
+static int address_of(int node) {
+	return 16 + node;
+}
+
+/* For all connections that it makes to others, those that are there made again, and after a restart. */
+static int give_address(struct test_cluster *cluster, int node) {
+	struct test_server *server = &cluster->nodes[node];
+	char address[sizeof(WITHIN)];
+	size_t n = 0;
+	snprintf(address, sizeof(address), WITHIN_NODE, address_of(node));
+	while (server->extra_args[n])
+		n++;
+	if (n + 2 >= TEST_SERVER_ARGS_MAX)
 		return -1;
+	server->extra_args[n] = strdup("--bind-source-addr");
+	server->extra_args[n + 1] = strdup(address);
+	test_redis_ok(server, "CONFIG SET bind-source-addr %s", address);
+	for (int i = 0; i < CLUSTER_NODES; i++)
+		if (i != node)
+			test_redis_ok(server, "DEBUG CLUSTERLINK KILL to %s", cluster->ids[i]);
+	return 0;
+}
+
+static int start_cluster(struct site *site) {
+	static const char *const args[] = { "--protected-mode", "no", NULL };
+	static const struct test_cluster_options options = { .args = args };
+	site->has_network = network_enter();
+	if (test_cluster_start(&site->cluster, &options) != 0)
+		return -1;
+	for (int i = 0; i < CLUSTER_NODES; i++)
+		if (give_address(&site->cluster, i) != 0)
+			return -1;
+	for (int i = 0; i < CLUSTER_PRIMARIES; i++)
+		test_redis_ok(&site->cluster.nodes[i], "CLIENT KILL TYPE replica");
+	test_cluster_settle(&site->cluster);
 	snprintf(site->url, sizeof(site->url), "%s", site->cluster.url);
 	site_seen(site);
 	return 0;
@@ -176,36 +211,33 @@ int64_t site_stalled_ns(struct site *site) {
 
 /* ---- Cutting off ---------------------------------------------------------------------------------*/
 
-static int ip(const char *words, int port) {
-	char command[160];
-	snprintf(command, sizeof(command), "ip ");
-	snprintf(command + 3, sizeof(command) - 3, words, port);
-	return system(command);
+/* What `peers` send to that port, and what comes back. */
+static bool lose_port(const char *peers, int port) {
+	return network_lose("from %s to 127.0.0.1 ipproto tcp dport %d", peers, port) &&
+	       network_lose("from 127.0.0.1 to %s ipproto tcp sport %d", peers, port);
 }
 
-/* Once for the process: whoever is started from then on is in it. What is local is looked up last, so that
- * there is a place before it for rules. */
-static void enter_network(struct site *site) {
-	static bool tried, entered;
-	if (!tried)
-		entered = unshare(CLONE_NEWNET) == 0 && ip("link set lo up", 0) == 0 &&
-		          ip("rule add pref 100 lookup local", 0) == 0 && ip("rule del pref 0", 0) == 0;
-	tried = true;
-	site->has_network = entered;
+static int port_of(const struct site *site, int server) {
+	return site->kind == SITE_CLUSTER ? site->cluster.nodes[server].port : site->sentinels.ports[server];
 }
 
-bool site_silence(struct site *site, int server) {
-	int port = site->sentinels.ports[server];
-	return site->has_network &&
-	       ip("rule add pref 10 from " WITHIN " to 127.0.0.1 ipproto tcp dport %d blackhole", port) ==
-	               0 &&
-	       ip("rule add pref 11 from 127.0.0.1 to " WITHIN " ipproto tcp sport %d blackhole", port) == 0;
+/* Its replica, and the other nodes, whoever of them has made the connection. */
+static bool lose_node(const struct site *site, int node) {
+	return lose_port(WITHIN_ALL, port_of(site, node) + BUS_OFFSET) &&
+	       network_lose("from " WITHIN_NODE " ipproto tcp", address_of(node)) &&
+	       network_lose("to " WITHIN_NODE " ipproto tcp", address_of(node));
 }
 
-void site_hear(struct site *site) {
-	(void)site;
-	(void)ip("rule del pref 10", 0);
-	(void)ip("rule del pref 11", 0);
+bool site_silence(struct site *site, int server, unsigned sides) {
+	int port = port_of(site, server);
+	bool done = site->has_network;
+	if (done && sides & SITE_WITHIN)
+		done = lose_port(WITHIN_ALL, port) && (site->kind != SITE_CLUSTER || lose_node(site, server));
+	if (done && sides & SITE_CLIENTS)
+		done = lose_port(FROM_CLIENTS, port);
+	if (!done)
+		network_heal();
+	return done;
 }
 
 /* What sentinels and replicas do on a primary. */

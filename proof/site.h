@@ -49,10 +49,12 @@ void site_seen(struct site *site); /* that is how it shall be */
 /* For how long a process of it was ready and did not run since the last call, at most. */
 int64_t site_stalled_ns(struct site *site);
 
-/* ---- A primary that is cut off from sentinels and replicas, not from its clients -------------------*/
-/* Silently: no packet passes in either direction. False: this machine does not let us. */
-bool site_silence(struct site *site, int server);
-void site_hear(struct site *site);
+/* ---- A primary that is cut off --------------------------------------------------------------------*/
+/* From whom: sentinels, replicas and other nodes, or clients. */
+enum { SITE_WITHIN = 1, SITE_CLIENTS = 2 };
+/* Silently: no packet passes in either direction, until network_heal(). False: this machine does not let us,
+ * and nothing was done. */
+bool site_silence(struct site *site, int server, unsigned sides);
 /* By refusal: they log in to servers as one user, clients as another; the first is shut out, and its
  * connections are cut, and a connection that logs in as nobody may not do what they do. */
 void site_refuse(struct site *site, int server);
