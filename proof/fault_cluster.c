@@ -12,13 +12,21 @@
 #include "fault.h"
 
 #include <stdio.h>
+#include <sys/time.h>
 
 #include <sneck/sneck.h>
 
 #include "network.h"
 #include "wait.h"
 
-enum { LEFT_MS = 2000, SWITCH_MS = 60000, HIDDEN_LEAST_MS = 2500, HIDDEN_MOST_MS = 5000, KEY_MAX = 32 };
+enum {
+	LEFT_MS = 2000,
+	SWITCH_MS = 60000,
+	PROBE_MS = 300,
+	HIDDEN_LEAST_MS = 2500,
+	HIDDEN_MOST_MS = 5000,
+	KEY_MAX = 32
+};
 
 static struct test_cluster *cluster_of(struct strike *strike) {
 	return &strike->rig->site.cluster;
@@ -104,13 +112,27 @@ static void stop_primary(struct strike *strike) {
 
 /* ---- Cut off -------------------------------------------------------------------------------------*/
 
-/* False: this machine does not let us, and the fault has not bitten. */
+/* As one of them would try. */
+static bool clients_reach(const struct test_server *node) {
+	const struct timeval patience = { .tv_usec = PROBE_MS * 1000 };
+	redisContext *context = redisConnectWithTimeout("127.0.0.1", node->port, patience);
+	bool reached = context && !context->err;
+	if (context)
+		redisFree(context);
+	return reached;
+}
+
+/* False: this machine does not let us, and the fault has not bitten. Nor has it where clients are not found
+ * on the side where they shall be; that nodes are cut off shows in what they do about it. */
 static bool cut_off(struct strike *strike, struct victim *ret, unsigned sides) {
 	choose(strike, ret);
-	bool done = ret->node >= 0 && site_silence(&strike->rig->site, ret->node, sides);
-	if (!done)
-		strike->bite = 0;
-	return done;
+	uint64_t engaged = strike->bite;
+	strike->bite = 0;
+	if (ret->node < 0 || !site_silence(&strike->rig->site, ret->node, sides))
+		return false;
+	if (clients_reach(&cluster_of(strike)->nodes[ret->node]) == !(sides & SITE_CLIENTS))
+		strike->bite = engaged;
+	return true;
 }
 
 /* Until the replica has taken over, and everybody has had the time to hear of it. */
@@ -123,14 +145,11 @@ static void cut_primary_off(struct strike *strike) {
 	mended(strike);
 }
 
-/* For longer than a node may be silent; nobody but clients finds that it is. What bites is what they notice,
- * for nobody else would show that they were cut off. */
+/* For longer than a node may be silent; nobody but clients finds that it is. */
 static bool hide_from_clients(struct strike *strike, struct victim *ret) {
-	uint64_t failures = rig_failures(strike->rig);
 	if (!cut_off(strike, ret, SITE_CLIENTS))
 		return false;
 	rig_pass_time(rng_between(&strike->rng, HIDDEN_LEAST_MS, HIDDEN_MOST_MS));
-	strike->bite = rig_failures(strike->rig) - failures;
 	rig_look_at_primary(strike->rig);
 	return true;
 }
