@@ -413,13 +413,15 @@ static void each_grant(struct lock_core *core, int lane, int64_t now_ns,
 
 /* What waits for a retry is due now. */
 static void retry_now(struct lock_core *core, struct lock_grant *grant, int64_t now_ns) {
-	(void)core;
 	if (grant->retry_at_ns != NS_NEVER)
 		grant->retry_at_ns = now_ns;
 	if (grant->lingers)
 		grant->linger_until_ns = now_ns;
 	else if (grant->state == GRANT_HELD)
 		grant->renew_at_ns = now_ns; /* the server may have lost it while we were apart */
+	if (grant->state == GRANT_HELD && !snecki_list_empty(&grant->holds) && !snecki_grant_renewed(grant) &&
+	        !grant->renewing)
+		snecki_lease_renew(core, grant, NULL, 1); /* lengthens nothing: is it still there? */
 	if (grant->last_code && (grant->state == GRANT_QUEUED || grant->conv == CONV_UP_QUEUED))
 		grant->beat_at_ns = now_ns;
 }

@@ -142,10 +142,10 @@ static void route(struct servers *servers, struct req *req) {
 	struct node *node = owner_of(servers, slot);
 	if (node) {
 		submit_to(node, req);
-	} else if (atomic_load(&servers->known) && req->hops > 0) {
+	} else if (atomic_load(&servers->mapped) && req->hops > 0) {
 		uncovered(req, slot);
 	} else {
-		req->hops += atomic_load(&servers->known) ? 1 : 0; /* perhaps it is served by now */
+		req->hops += atomic_load(&servers->mapped) ? 1 : 0; /* perhaps it is served by now */
 		if (!await_map(servers, req))
 			fail(req, SNECK_ECONN, "", "the nodes of the cluster could not be found in time");
 	}
@@ -155,12 +155,36 @@ static void send_anywhere(struct req *req, void *servers) {
 	route(servers, req);
 }
 
+/* Until the first map has come all wait for it, in one line: who asks first shall be first in the queue.
+ * False: it has come. */
+static bool joins_the_line(struct servers *servers, struct req *req) {
+	if (atomic_load(&servers->known))
+		return false;
+	pthread_mutex_lock(&servers->mutex);
+	bool waits = !atomic_load(&servers->known) && !servers->closing;
+	if (waits) {
+		req->parker = NULL;
+		req->again_ns = NS_NEVER;
+		req->until_ns = snecki_after_ms(snecki_now_ns(), servers->config.command_ms / 8 * 7);
+		snecki_list_append(&servers->later, &req->node);
+		if (req->until_ns < servers->later_ns)
+			servers->later_ns = req->until_ns;
+	}
+	pthread_mutex_unlock(&servers->mutex);
+	if (waits) {
+		servers->config.wake_background(servers->config.ctx);
+		snecki_slots_want(servers->slots);
+	}
+	return waits;
+}
+
 void snecki_servers_submit(struct servers *servers, struct req *req) {
 	req->hops = 0;
 	req->until_ns = 0;
 	req->asking = false;
 	req->strange = false;
-	route(servers, req);
+	if (!servers->cluster || req->only_node || !joins_the_line(servers, req))
+		route(servers, req);
 }
 
 /* ---- Sent elsewhere -----------------------------------------------------------------------------*/
@@ -271,6 +295,26 @@ void snecki_route_run(struct servers *servers, bool map_came, int64_t now_ns) {
 	}
 	pthread_mutex_unlock(&servers->mutex);
 	snecki_route_again(servers, &due);
+}
+
+static bool any_waits_for_a_map(const struct servers *servers) {
+	LIST_EACH (at, &servers->later)
+		if (LIST_ITEM(at, struct req, node)->again_ns == NS_NEVER)
+			return true;
+	return false;
+}
+
+void snecki_route_open(struct servers *servers) {
+	for (;;) {
+		pthread_mutex_lock(&servers->mutex);
+		bool more = any_waits_for_a_map(servers);
+		if (!more)
+			atomic_store(&servers->known, true);
+		pthread_mutex_unlock(&servers->mutex);
+		if (!more)
+			return;
+		snecki_route_run(servers, true, snecki_now_ns());
+	}
 }
 
 void snecki_route_again(struct servers *servers, struct list *reqs) {

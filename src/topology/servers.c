@@ -303,11 +303,14 @@ static void on_map(void *ctx, const struct slot_range *ranges, size_t n) {
 
 	snecki_log(servers->config.log, LOG_DEBUG_, "cluster: %zu ranges of slots%s", n,
 	        moved ? ", some have moved" : "");
-	atomic_store(&servers->known, true);
+	atomic_store(&servers->mapped, true);
 	move_topics(servers);
 	if (moved)
 		recall(servers);
-	snecki_route_run(servers, true, snecki_now_ns());
+	if (atomic_load(&servers->known))
+		snecki_route_run(servers, true, snecki_now_ns());
+	else
+		snecki_route_open(servers);
 	connect_all(servers);
 	if (moved)
 		servers->config.on_up(servers->config.ctx, -1);

@@ -47,7 +47,8 @@ struct servers {
 	_Atomic(struct node *) nodes[NODES_MAX];
 	atomic_uint node_n;
 	_Atomic uint16_t owner[SLOTS_N]; /* index of the node, or NODE_NONE */
-	atomic_bool known;               /* a map has come */
+	atomic_bool mapped;              /* a map has come … */
+	atomic_bool known; /* … and what waited for the first one has been sent, in its order */
 
 	pthread_mutex_t mutex; /* guards what follows */
 	bool closing;
@@ -85,6 +86,9 @@ bool snecki_route_redirect(void *node, struct req *req, const struct redisReply 
 bool snecki_route_unsent(void *node, struct req *req, const struct sneck_error *why);
 /* Thread: background. Send what is due, now that the time or the map has come. */
 void snecki_route_run(struct servers *servers, bool map_came, int64_t now_ns);
+/* Thread: background. The first map has come: send what waits for it, before anything else goes its own way.
+ */
+void snecki_route_open(struct servers *servers);
 /* Nobody could tell the slots: what waits for that has failed. `closing`: everything has. */
 void snecki_route_fail(struct servers *servers, const struct sneck_error *why, bool closing);
 void snecki_route_again(struct servers *servers, struct list *reqs);

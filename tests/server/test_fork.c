@@ -16,6 +16,8 @@
 
 static struct test_server *const server = &test_the_server;
 
+static bool crowded; /* other threads may have been anywhere when the process forked */
+
 /* What a child finds: 0, or the number of the first thing that is not as it should be. */
 static int look_around(sneck_client *client, sneck_hold *hold, const char *url) {
 	sneck_hold *got = NULL;
@@ -41,8 +43,9 @@ static int look_around(sneck_client *client, sneck_hold *hold, const char *url) 
 	if (sneck_cancel(client, 1) > 0)
 		return 9;
 	sneck_close(client);
-	/* A client of its own works. (The thread sanitizer allows no threads here.) */
-	if (TEST_THREAD_SANITIZED)
+	/* A client of its own works. (The thread sanitizer allows no threads here. The address sanitizer's
+	 * allocator may have been locked by a thread that does not exist here.) */
+	if (TEST_THREAD_SANITIZED || (TEST_SANITIZED && crowded))
 		return 0;
 	sneck_client *own = NULL;
 	if (sneck_open(url, NULL, &own, NULL) != 0)
@@ -163,6 +166,7 @@ static void *be_busy(void *arg) {
 static void a_client_in_full_use(void **state) {
 	(void)state;
 	enum { FORKS = TEST_SANITIZED ? 5 : 30, THREADS = 4 };
+	crowded = true;
 	struct busy busy = { .client = test_open(server->url) };
 	pthread_t threads[THREADS];
 	for (int i = 0; i < THREADS; i++)

@@ -303,6 +303,24 @@ static void a_late_message_is_not_believed(void **state) {
 	assert_int_equal(code_of(hold), 1);
 }
 
+/* A fixed lease is not renewed, but after a break it is asked about: another server may not have it. */
+static void a_fixed_hold_is_looked_for_after_a_break(void **state) {
+	struct bench *bench = bench_of(state);
+	struct deed *held = take_fixed(bench, 1, 'W', LEASE_MS);
+
+	grant(bench, expect(bench, OP_ACQUIRE));
+	int64_t until_ns = snecki_hold_valid_until(&held->hold);
+	snecki_core_connected(bench->core, -1, bench->now_ns);
+	struct lock_call *call = expect(bench, OP_RENEW);
+	assert_int_equal(call->op.lease_ms, 1);
+	confirm(bench, call);
+	assert_true(has(held));
+	assert_int_equal(snecki_hold_valid_until(&held->hold), until_ns);
+	snecki_core_connected(bench->core, -1, bench->now_ns);
+	answer(bench, expect(bench, OP_RENEW), LOCK_GONE);
+	assert_int_equal(held->told, HOLD_LOST);
+}
+
 /* Where another server may take over, less of a lease is counted on; a short one keeps three quarters. */
 static void clocks_of_servers_may_differ(void **state) {
 	struct bench *bench = bench_of(state);
@@ -511,6 +529,7 @@ int main(void) {
 		TEST(waiters_beat_and_join_again),
 		TEST(who_has_waited_joins_again_behind_a_broken_link),
 		TEST(clocks_of_servers_may_differ),
+		TEST(a_fixed_hold_is_looked_for_after_a_break),
 		TEST(the_head_looks_when_the_holders_time_is_over),
 		TEST(messages_may_have_been_missed),
 		TEST(an_unanswered_request_is_sent_again_and_buried_at_the_end),
