@@ -9,17 +9,19 @@
 #include "server_url.h"
 #include "talk.h"
 
-enum { ID_ROLE = 1, ID_USER };
+enum { ID_ROLE = 1, ID_USER, ID_ACK };
 
 struct acl_options {
 	sneck_role role;
 	const char *user; /* NULL: sneck-ROLE */
+	bool ack;
 };
 
 static const struct option_row options[] = {
 	{ "role", 0, ROLE_VALUES, "who takes locks, looks at them, or breaks them (default: holder)", ID_ROLE,
 	        0 },
 	{ "user", 0, "NAME", "what the user is called (default: sneck-ROLE)", ID_USER, 0 },
+	{ "ack", 0, NULL, "a holder who asks replicas (run --ack)", ID_ACK, 0 },
 	{ NULL, 0, NULL, NULL, 0, 0 },
 };
 
@@ -28,6 +30,8 @@ static int take(void *ctx, const struct option_row *row, char *value) {
 
 	if (row->id == ID_ROLE)
 		acl->role = role_of(value);
+	else if (row->id == ID_ACK)
+		acl->ack = true;
 	else
 		acl->user = value;
 	return OPTIONS_OK;
@@ -49,6 +53,8 @@ static void add_rule(struct text *rule, const struct session *session, const str
 	/* Locks do not need it, but without it nobody is warned of a server that drops them. */
 	if (acl->role == SNECK_ROLE_HOLDER)
 		add_commands(&allowed, "info");
+	if (acl->ack && acl->role == SNECK_ROLE_HOLDER)
+		add_commands(&allowed, "wait");
 	text_add(rule, " %s%s", text_of(&allowed), selects_database(session) ? " +select" : "");
 	text_free(&allowed);
 }
@@ -91,7 +97,7 @@ static int print_rule(
 }
 
 static int acl_main(const struct command *self, int argc, char **argv) {
-	struct acl_options acl = { SNECK_ROLE_HOLDER, NULL };
+	struct acl_options acl = { SNECK_ROLE_HOLDER, NULL, false };
 	struct looking looking;
 	sneck_probe_info info = SNECK_PROBE_INFO_INIT;
 	sneck_error error = { 0, 0, "", "" };
@@ -123,7 +129,7 @@ static const char *const notes[] = {
 
 const struct command command_acl = {
 	.name = "acl",
-	.synopsis = "[--role " ROLE_VALUES "] [--user NAME]",
+	.synopsis = "[--role " ROLE_VALUES "] [--user NAME] [--ack]",
 	.summary = "Print the ACL rule with the least rights that a role needs.",
 	.examples = examples,
 	.notes = notes,

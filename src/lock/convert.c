@@ -309,6 +309,11 @@ static void on_upgrade(struct lock_core *core, struct lock_grant *grant, const s
 		        detail, now_ns);
 		return;
 	case LOCK_UNKNOWN:
+		if (outcome->code == SNECK_EACCES) { /* a right that is missing does not come by asking */
+			snecki_grant_bury(grant, grant->conv_attempt);
+			upgrade_refused(core, grant, outcome->code, detail, now_ns);
+			return;
+		}
 		core->counters.resends++;
 		if (grant->conv == CONV_UP_QUEUED)
 			grant->beat_at_ns = now_ns + (outcome->code ? RETRY_NS : 0);
@@ -361,7 +366,9 @@ static void on_upgrade_cancel(struct lock_core *core, struct lock_grant *grant, 
 		return;
 	}
 	if (outcome->status == LOCK_UNKNOWN || outcome->status == LOCK_FAILED) {
-		grant->retry_at_ns = now_ns + RETRY_NS;
+		int64_t rare_ns = grant->lease_ms * NS_PER_MS / 15;
+		bool denied = outcome->code == SNECK_EACCES && rare_ns > RETRY_NS;
+		grant->retry_at_ns = now_ns + (denied ? rare_ns : RETRY_NS);
 		snecki_lease_arm(core, grant);
 		return;
 	}

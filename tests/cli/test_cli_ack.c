@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -64,6 +65,43 @@ static void the_environment_says_it(void **state) {
 	assert_non_null(strstr(cli_err(&cli), "SNECK_ACK=all"));
 }
 
+/* A user with the printed rule. */
+static void make_user(const char *const *args) {
+	const char *words[64];
+	char rule[2048];
+	struct cli cli;
+	int n = 0;
+
+	assert_int_equal(cli_run(&cli, &server, args), 0);
+	snprintf(rule, sizeof rule, "%.*s", (int)strcspn(cli_out(&cli), "\n"), cli_out(&cli));
+	for (char *word = strtok(rule, " "); word && n < 64; word = strtok(NULL, " "))
+		words[n++] = !strcmp(word, ">PASSWORD") ? ">pw" : word;
+	redisContext *redis = test_server_connect(&server);
+	redisReply *reply = redisCommandArgv(redis, n, words, NULL);
+	assert_int_equal(reply->type, REDIS_REPLY_STATUS);
+	freeReplyObject(reply);
+	redisFree(redis);
+}
+
+/* With --ack its holder may ask replicas, and is told that there are none; without it may not. */
+static void the_rule_allows_it(void **state) {
+	(void)state;
+	struct test_server as_user = server;
+	struct cli cli;
+	const char *const *run = CLI_ARGS("run", "--ack", "1", "--ack-timeout", "100ms", "x", "echo", "ran");
+
+	snprintf(as_user.url, sizeof as_user.url, "unix://%s?user=sneck-holder&password=pw",
+	        server.socket_path);
+	make_user(CLI_ARGS("acl", "-q", "--ack"));
+	assert_int_equal(cli_run(&cli, &as_user, run), 69);
+	assert_non_null(strstr(cli_err(&cli), "0 of 1 replicas have acknowledged"));
+	make_user(CLI_ARGS("acl", "-q"));
+	assert_int_not_equal(cli_run(&cli, &as_user, run), 0);
+	assert_null(strstr(cli_err(&cli), "0 of 1 replicas have acknowledged"));
+	assert_non_null(strstr(cli_err(&cli), "wait"));
+	assert_string_equal(cli_out(&cli), "");
+}
+
 static void they_have_their_time(void **state) {
 	(void)state;
 	struct cli cli;
@@ -83,6 +121,7 @@ int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(nothing_runs_without_its_replicas, clean),
 		cmocka_unit_test_setup(the_environment_says_it, clean),
+		cmocka_unit_test_setup(the_rule_allows_it, clean),
 		cmocka_unit_test_setup(they_have_their_time, clean),
 	};
 

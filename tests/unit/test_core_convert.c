@@ -541,6 +541,26 @@ static void an_adoption_that_took_too_long_is_no_acquisition(void **state) {
 	expect_silence(bench);
 }
 
+/* A right that is missing is told at once, and neither the upgrade nor its withdrawal is asked for again and
+ * again. */
+static void an_upgrade_that_is_denied(void **state) {
+	struct bench *bench = bench_of(state);
+	struct deed *held = hold_it(bench, 1, 'R');
+	struct lock_outcome denied = outcome_of(bench, LOCK_UNKNOWN);
+
+	denied.code = SNECK_EACCES;
+	struct deed *up = ask(bench, WISH_UPGRADE, held);
+	answer_outcome(bench, expect(bench, OP_UPGRADE), &denied);
+	assert_int_equal(code_of(up), SNECK_EACCES);
+	answer_outcome(bench, expect(bench, OP_CANCEL), &denied);
+	pass_ms(bench, LEASE_MS / 15 - 1);
+	expect_silence(bench);
+	pass_ms(bench, 2);
+	answer(bench, expect(bench, OP_CANCEL), LOCK_DONE);
+	assert_true(has(held));
+	expect_silence(bench);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		TEST(a_lone_reader_upgrades),
@@ -574,6 +594,7 @@ int main(void) {
 		TEST(an_unanswered_split_is_buried_and_done_under_another_name),
 		TEST(one_is_adopted),
 		TEST(there_is_nothing_to_adopt),
+		TEST(an_upgrade_that_is_denied),
 		TEST(an_adoption_that_took_too_long_is_no_acquisition),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
