@@ -32,26 +32,35 @@ static void fail(struct req *req, int code, const char *word, const char *text) 
 
 /* ---- Later --------------------------------------------------------------------------------------*/
 
+/* Until when it is tried: the caller's own limit is later. */
+static int64_t limit_ns(const struct servers *servers, int64_t now_ns) {
+	return snecki_after_ms(now_ns, servers->config.command_ms / 8 * 7);
+}
+
+/* Locked. Its thread waits at another connection, and is woken by the result. */
+static void line_up(struct servers *servers, struct req *req, int64_t again_ns) {
+	int64_t due_ns = again_ns < req->until_ns ? again_ns : req->until_ns;
+
+	req->parker = NULL;
+	req->asking = false;
+	req->again_ns = again_ns;
+	snecki_list_append(&servers->later, &req->node);
+	if (due_ns < servers->later_ns)
+		servers->later_ns = due_ns;
+}
+
 /* False: it has been tried for long enough. */
 static bool put_later(struct servers *servers, struct req *req, int64_t again_ns) {
 	int64_t now_ns = snecki_now_ns();
 
 	if (!req->until_ns)
-		req->until_ns = snecki_after_ms(
-		        now_ns, servers->config.command_ms / 8 * 7); /* the caller's is later */
+		req->until_ns = limit_ns(servers, now_ns);
 	if (now_ns >= req->until_ns)
 		return false;
-	req->parker = NULL; /* its thread waits at another connection; it is woken by the result */
-	req->asking = false;
-	req->again_ns = again_ns;
 	pthread_mutex_lock(&servers->mutex);
 	bool open = !servers->closing;
-	if (open) {
-		snecki_list_append(&servers->later, &req->node);
-		int64_t due_ns = again_ns < req->until_ns ? again_ns : req->until_ns;
-		if (due_ns < servers->later_ns)
-			servers->later_ns = due_ns;
-	}
+	if (open)
+		line_up(servers, req, again_ns);
 	pthread_mutex_unlock(&servers->mutex);
 	if (open)
 		servers->config.wake_background(servers->config.ctx);
@@ -163,12 +172,8 @@ static bool joins_the_line(struct servers *servers, struct req *req) {
 	pthread_mutex_lock(&servers->mutex);
 	bool waits = !atomic_load(&servers->known) && !servers->closing;
 	if (waits) {
-		req->parker = NULL;
-		req->again_ns = NS_NEVER;
-		req->until_ns = snecki_after_ms(snecki_now_ns(), servers->config.command_ms / 8 * 7);
-		snecki_list_append(&servers->later, &req->node);
-		if (req->until_ns < servers->later_ns)
-			servers->later_ns = req->until_ns;
+		req->until_ns = limit_ns(servers, snecki_now_ns());
+		line_up(servers, req, NS_NEVER);
 	}
 	pthread_mutex_unlock(&servers->mutex);
 	if (waits) {
