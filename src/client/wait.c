@@ -18,6 +18,7 @@ void snecki_waiter_init(struct waiter *waiter) {
 	wish->fixed = wish->prefer = wish->nowait = wish->timed = false;
 	wish->tag = 0;
 	wish->linger_ms = 0;
+	wish->ack_replicas = wish->ack_ms = 0; /* also of wishes that no replica is asked about */
 	wish->layout = NULL;
 	wish->id[0] = '\0';
 	wish->done = false;

@@ -535,12 +535,14 @@ bool snecki_servers_heard(struct servers *servers) {
 }
 
 /* Of a slot that nobody is known to have: the first one, from which it moves when the map has come. What lies
- * in no slot is heard everywhere. */
+ * in no slot is heard at every primary (the first node may be a replica that the URL names). */
 static struct sub *sub_of(struct servers *servers, const char *channel, size_t channel_len, bool sharded) {
-	unsigned owner = NODE_NONE;
+	unsigned owner = NODE_NONE, primary = 0;
 
 	if (servers->cluster && sharded)
 		owner = atomic_load(&servers->owner[snecki_key_slot(channel, channel_len)]);
+	else if (servers->cluster && snecki_servers_list(servers, &primary, 1) > 0)
+		owner = primary - 1;
 	return snecki_node_at(servers, owner == NODE_NONE ? 0 : owner)->sub;
 }
 
