@@ -457,6 +457,7 @@ int64_t snecki_core_next_due(const struct lock_core *core) {
 
 void snecki_core_run(struct lock_core *core, int64_t now_ns) {
 	struct heap_node *node;
+	uint64_t sent = core->renewals_sent;
 
 	while ((node = snecki_heap_min(&core->wish_timers)) && node->key <= now_ns)
 		snecki_core_give_up(core, HEAP_ITEM(node, struct lock_wish, timer), SNECK_ETIMEDOUT, now_ns);
@@ -467,6 +468,8 @@ void snecki_core_run(struct lock_core *core, int64_t now_ns) {
 		snecki_lease_timer(core, grant, now_ns); /* may drop the grant; arms it otherwise */
 		end_event(core, entry, now_ns);
 	}
+	if (core->renewals_sent > sent)
+		snecki_lease_renew_along(core, core->renewals_sent - sent, now_ns);
 }
 
 void snecki_core_counters(const struct lock_core *core, struct lock_core_counters *ret) {

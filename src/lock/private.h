@@ -10,6 +10,7 @@ enum {
 	LINGER_LEAST_NS = 1000000, /* a wanted writer's grant lingers until this long after it was granted */
 	LINGER_MARK_NS = 50000000, /* the server is told that a grant lingers once it has for so long */
 	RENEW_INFLIGHT_MAX = 256,  /* of each lane */
+	RENEW_ALONG_MAX = 64,      /* so many at a time, if they are sent before they are due */
 	LANES = 64,                /* servers that are told apart; beyond that some share one */
 	LANE_UNKNOWN = LANES,
 	RETRY_NS = 100000000,       /* "not now" from the server: ask again after this */
@@ -161,6 +162,7 @@ struct lock_core {
 	struct heap wish_timers;
 	struct list wishes;
 	size_t grants_n, wishes_n, calls_n, holds_n;
+	uint64_t renewals_sent; /* by the watchdog */
 	struct lock_lane lanes[LANES];
 	bool hints; /* every hold wants to hear of others, also before it is renewed */
 	uint64_t attempt_counter;
@@ -239,6 +241,8 @@ void snecki_lease_arm(struct lock_core *core, struct lock_grant *grant);   /* se
 void snecki_lease_renew(
         struct lock_core *core, struct lock_grant *grant, struct lock_wish *ticket, int64_t lease_ms);
 void snecki_lease_renew_soon(struct lock_core *core, struct lock_grant *grant, int64_t now_ns);
+/* `sent_n` renewals have just been sent: what is due very soon goes with them. */
+void snecki_lease_renew_along(struct lock_core *core, uint64_t sent_n, int64_t now_ns);
 /* There may be room. */
 void snecki_lease_renew_next(struct lock_core *core, struct lock_lane *lane, int64_t now_ns);
 void snecki_lease_lose(struct lock_core *core, struct lock_grant *grant, enum hold_state how, int64_t now_ns);

@@ -2,6 +2,8 @@
 /* The lock core: how long a hold lasts, what is told when, messages and claims, and what is sent again. */
 #include "bench.h"
 
+#include <stdio.h>
+
 #include "lock/private.h"
 
 enum { MARGIN_MS = LEASE_MS / 100, VALID_MS = LEASE_MS - MARGIN_MS };
@@ -198,6 +200,56 @@ static void at_most_256_renewals_are_under_way(void **state) {
 		renewals[n++] = expect(bench, OP_RENEW);
 		expect_silence(bench);
 	}
+}
+
+/* Many holds, taken at one time: their renewals are spread over two seconds. */
+static void hold_many(struct bench *bench, int n) {
+	for (int i = 0; i < n; i++) {
+		struct deed *hold = new_deed(bench, 1, 'W');
+		char name[8];
+		snprintf(name, sizeof name, "n%03d", i);
+		snecki_core_acquire(bench->core, name, 4, &hold->wish, bench->now_ns);
+		grant(bench, expect(bench, OP_ACQUIRE));
+	}
+}
+
+static int64_t to_first_timer_ms(const struct bench *bench) {
+	return (snecki_core_next_due(bench->core) - bench->now_ns + NS_PER_MS - 1) / NS_PER_MS;
+}
+
+enum { EARLY_NS = LEASE_MS / 3 * NS_PER_MS / 64 };
+
+/* The first that is due takes those along that are due within a 64th of the interval, and no others; and they
+ * keep their pace. */
+static void what_is_due_soon_goes_along(void **state) {
+	struct bench *bench = bench_of(state);
+	int64_t interval_ns = LEASE_MS / 3 * NS_PER_MS;
+	int sent = 0;
+
+	hold_many(bench, 200);
+	pass_ms(bench, to_first_timer_ms(bench));
+	for (; !snecki_list_empty(&bench->sent); sent++) {
+		struct lock_call *renew = expect(bench, OP_RENEW);
+		const struct lock_grant *grant = renew->grant;
+		int64_t was_due_ns = grant->renew_at_ns - interval_ns;
+		assert_true(was_due_ns <= bench->now_ns + EARLY_NS);
+		bench->token = grant->token;
+		confirm(bench, renew);
+		assert_int_equal(grant->renew_at_ns, was_due_ns + interval_ns);
+	}
+	assert_true(sent > 5);
+	assert_true(snecki_core_next_due(bench->core) > bench->now_ns + EARLY_NS);
+}
+
+static void not_more_than_64_go_along(void **state) {
+	struct bench *bench = bench_of(state);
+
+	hold_many(bench, 999);
+	size_t sent = bench->sent_n;
+	pass_ms(bench, to_first_timer_ms(bench));
+	int64_t next_ns = snecki_core_next_due(bench->core);
+	assert_int_equal(bench->sent_n - sent, RENEW_ALONG_MAX);
+	assert_true(next_ns > bench->now_ns && next_ns <= bench->now_ns + EARLY_NS);
 }
 
 /* ---- Messages and claims ------------------------------------------------------------------------*/
@@ -519,6 +571,8 @@ int main(void) {
 		TEST(the_servers_clock_runs_ahead),
 		TEST(a_lease_that_is_over_is_given_back_and_asked_for_again),
 		TEST(at_most_256_renewals_are_under_way),
+		TEST(what_is_due_soon_goes_along),
+		TEST(not_more_than_64_go_along),
 		TEST(a_message_grants_and_is_claimed),
 		TEST(a_claim_finds_it_gone),
 		TEST(a_message_may_be_forged),
