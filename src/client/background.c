@@ -26,14 +26,14 @@ void snecki_client_wake(void *ctx) {
 
 /* ---- What net tells us --------------------------------------------------------------------------*/
 
-static void on_up(void *ctx, int lane) {
+static void on_up(void *ctx, int lane, int64_t since_ns) {
 	sneck_client *client = ctx;
 
 	snecki_log(&client->log, LOG_DEBUG_, "connected to %s", client->display);
 	snecki_client_lock(client);
 	client->down.code = 0;
 	pthread_cond_broadcast(&client->changed);
-	snecki_core_connected(client->core, lane, snecki_now_ns());
+	snecki_core_connected(client->core, lane, since_ns, snecki_now_ns());
 	snecki_client_unlock(client);
 }
 

@@ -394,8 +394,9 @@ static bool in_lane(const struct lock_entry *entry, int lane) {
 	return lane < 0 || entry->lane == LANE_UNKNOWN || entry->lane == (unsigned)lane % LANES;
 }
 
-static void each_grant(struct lock_core *core, int lane, int64_t now_ns,
-        void (*visit)(struct lock_core *core, struct lock_grant *grant, int64_t now_ns)) {
+typedef void visit_fn(struct lock_core *core, struct lock_grant *grant, int64_t since_ns, int64_t now_ns);
+
+static void each_grant(struct lock_core *core, int lane, int64_t since_ns, int64_t now_ns, visit_fn *visit) {
 	struct lock_entry *next = snecki_entry_next(core, NULL);
 
 	while (next) {
@@ -405,44 +406,49 @@ static void each_grant(struct lock_core *core, int lane, int64_t now_ns,
 			continue;
 		LIST_EACH (g, &entry->grants) {
 			struct lock_grant *grant = LIST_ITEM(g, struct lock_grant, in_entry);
-			visit(core, grant, now_ns);
+			visit(core, grant, since_ns, now_ns);
 			snecki_lease_arm(core, grant);
 		}
 	}
 }
 
-/* What waits for a retry is due now. */
-static void retry_now(struct lock_core *core, struct lock_grant *grant, int64_t now_ns) {
-	if (grant->retry_at_ns != NS_NEVER)
-		grant->retry_at_ns = now_ns;
+/* The server may have lost it while we were apart. */
+static void doubt(struct lock_core *core, struct lock_grant *grant, int64_t now_ns) {
 	if (grant->lingers)
 		grant->linger_until_ns = now_ns;
-	else if (grant->state == GRANT_HELD)
-		grant->renew_at_ns = now_ns; /* the server may have lost it while we were apart */
-	if (grant->state == GRANT_HELD && !snecki_list_empty(&grant->holds) && !snecki_grant_renewed(grant) &&
-	        !grant->renewing)
+	else
+		grant->renew_at_ns = now_ns;
+	if (!snecki_list_empty(&grant->holds) && !snecki_grant_renewed(grant) && !grant->renewing)
 		snecki_lease_renew(core, grant, NULL, 1); /* lengthens nothing: is it still there? */
+}
+
+/* What waits for a retry is due now. */
+static void retry_now(struct lock_core *core, struct lock_grant *grant, int64_t since_ns, int64_t now_ns) {
+	if (grant->retry_at_ns != NS_NEVER)
+		grant->retry_at_ns = now_ns;
+	/* What had to wait for the connection may have been granted before we were told of it. */
+	if (grant->state == GRANT_HELD && grant->confirmed_ns < since_ns)
+		doubt(core, grant, now_ns);
 	if (grant->last_code && (grant->state == GRANT_QUEUED || grant->conv == CONV_UP_QUEUED))
 		grant->beat_at_ns = now_ns;
 }
 
-void snecki_core_connected(struct lock_core *core, int lane, int64_t now_ns) {
-	each_grant(core, lane, now_ns, retry_now);
+void snecki_core_connected(struct lock_core *core, int lane, int64_t since_ns, int64_t now_ns) {
+	each_grant(core, lane, since_ns, now_ns, retry_now);
 }
 
 /* A grant may have been announced while nobody listened. */
-static void look_again(struct lock_core *core, struct lock_grant *grant, int64_t now_ns) {
-	(void)core;
-	if (grant->state == GRANT_QUEUED || grant->conv == CONV_UP_QUEUED)
-		grant->beat_at_ns = now_ns;
-	else if (grant->state == GRANT_HELD)
-		snecki_linger_look(grant, now_ns);
-	else if (grant->state == GRANT_ASKED)
+static void look_again(struct lock_core *core, struct lock_grant *grant, int64_t since_ns, int64_t now_ns) {
+	(void)since_ns;
+	if (grant->state == GRANT_ASKED)
 		grant->unheard = true; /* granted already, perhaps, and wanted */
+	else if (grant->conv == CONV_UP_ASKED)
+		snecki_linger_look(grant, now_ns);
+	snecki_grant_ask_again(core, grant, now_ns);
 }
 
 void snecki_core_subscribed(struct lock_core *core, int64_t now_ns) {
-	each_grant(core, -1, now_ns, look_again);
+	each_grant(core, -1, now_ns, now_ns, look_again);
 }
 
 /* ---- Time ---------------------------------------------------------------------------------------*/

@@ -209,8 +209,9 @@ void snecki_core_note(struct lock_core *core, const struct lock_note *note, int6
 /* Whoever waits for this lock asks at once: it may be free, or a message may have been missed. */
 void snecki_core_maybe_free(struct lock_core *core, const struct lock_traits *layout, const void *name,
         size_t name_len, int64_t now_ns);
-/* Commands flow (again) to the server of that lane, and to those whose lane is not known; -1: to all. */
-void snecki_core_connected(struct lock_core *core, int lane, int64_t now_ns);
+/* Commands flow (again) to the server of that lane, and to those whose lane is not known; -1: to all. What
+ * the answer to a request has confirmed that was sent at `since_ns` or later is known to be there. */
+void snecki_core_connected(struct lock_core *core, int lane, int64_t since_ns, int64_t now_ns);
 void snecki_core_subscribed(struct lock_core *core, int64_t now_ns); /* messages flow (again) */
 
 /* The call did not run and would have to be sent again, behind everything that was sent since: does

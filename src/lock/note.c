@@ -24,8 +24,7 @@ static void on_grant_note(
 	if (grant->state != GRANT_QUEUED)
 		return;
 	if (!believable(core, grant, note, grant->beat_valid_ns, now_ns)) {
-		snecki_grant_beat(core, grant, now_ns); /* claim first, believe the answer */
-		snecki_lease_arm(core, grant);
+		snecki_grant_ask_again(core, grant, now_ns); /* claim first, believe the answer */
 		return;
 	}
 	core->counters.grants_by_message++;
@@ -50,8 +49,7 @@ static void on_conv_note(
 	if (grant->conv != CONV_UP_QUEUED)
 		return;
 	if (!believable(core, grant, note, valid_ns, now_ns)) {
-		snecki_grant_beat(core, grant, now_ns);
-		snecki_lease_arm(core, grant);
+		snecki_grant_ask_again(core, grant, now_ns);
 		return;
 	}
 	core->counters.grants_by_message++;
@@ -102,8 +100,7 @@ void snecki_core_note(struct lock_core *core, const struct lock_note *note, int6
 	snecki_entry_settle(entry);
 }
 
-/* A question that is under way may have been answered before the lock became free: it is asked again. */
-static void ask_again(struct lock_core *core, struct lock_grant *grant, int64_t now_ns) {
+void snecki_grant_ask_again(struct lock_core *core, struct lock_grant *grant, int64_t now_ns) {
 	bool waits = grant->state == GRANT_QUEUED || grant->conv == CONV_UP_QUEUED;
 
 	if (grant->state == GRANT_ASKED || grant->conv == CONV_UP_ASKED || (waits && grant->beating))
@@ -122,5 +119,5 @@ void snecki_core_maybe_free(struct lock_core *core, const struct lock_traits *la
 	if (!entry)
 		return;
 	LIST_EACH (g, &entry->grants)
-		ask_again(core, LIST_ITEM(g, struct lock_grant, in_entry), now_ns);
+		snecki_grant_ask_again(core, LIST_ITEM(g, struct lock_grant, in_entry), now_ns);
 }

@@ -300,6 +300,11 @@ bool snecki_entry_writes(const struct lock_entry *entry); /* some grant of it do
 bool snecki_grant_writes(const struct lock_grant *grant);
 void snecki_conv_upgrade(struct lock_core *core, struct lock_wish *wish, int64_t now_ns);
 
+/* note.c */
+/* It may have been granted, and the message missed. A question that is under way may have been answered
+ * before that: it is asked again. */
+void snecki_grant_ask_again(struct lock_core *core, struct lock_grant *grant, int64_t now_ns);
+
 /* linger.c */
 /* Nobody holds it any more. True: it lingers from now on; false: give it back. */
 bool snecki_linger_begin(struct lock_core *core, struct lock_grant *grant, int64_t now_ns);

@@ -115,7 +115,9 @@ struct conn_config {
 	uint32_t command_ms;
 	const struct log *log;
 	/* Thread: background. Both are called with no lock of this module held. */
-	void (*on_up)(void *ctx);                                  /* connected, greeted, version checked */
+	/* Connected, greeted, version checked. What was sent over it was sent at `since_ns` or later; some of
+	 * that may have been answered by now. */
+	void (*on_up)(void *ctx, int64_t since_ns);
 	void (*on_down)(void *ctx, const struct sneck_error *why); /* was up, or failed to come up */
 	/* Thread: any. The background thread must run snecki_conn_bg_* soon. Called with this module's lock
 	 * held: it writes to an eventfd or the like and calls nothing here. */

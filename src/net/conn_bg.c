@@ -213,7 +213,7 @@ static void come_up(struct conn *conn, int64_t now_ns) {
 	complete_list(conn, &failed, 0, &why);
 	tell(conn, LOG_INFO_, "connected", NULL);
 	if (conn->config.on_up)
-		conn->config.on_up(conn->config.ctx);
+		conn->config.on_up(conn->config.ctx, sent_ns);
 }
 
 /* An attempt has failed: so has everything that waited for it, unless there is another place to try. */

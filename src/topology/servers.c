@@ -42,12 +42,12 @@ static void after_read(void *ctx) {
 	config->after_read(config->ctx);
 }
 
-static void on_up(void *ctx) {
+static void on_up(void *ctx, int64_t since_ns) {
 	struct node *node = ctx;
 	const struct servers_config *config = &node->servers->config;
 
 	node->down = false;
-	config->on_up(config->ctx, (int)node->index);
+	config->on_up(config->ctx, (int)node->index, since_ns);
 }
 
 /* Can none of those be reached that have something? */
@@ -313,7 +313,7 @@ static void on_map(void *ctx, const struct slot_range *ranges, size_t n) {
 		snecki_route_open(servers);
 	connect_all(servers);
 	if (moved)
-		servers->config.on_up(servers->config.ctx, -1);
+		servers->config.on_up(servers->config.ctx, -1, snecki_now_ns());
 }
 
 static void on_map_fail(void *ctx, const struct sneck_error *why) {

@@ -34,8 +34,8 @@ struct servers_config {
 	uint32_t connect_ms, command_ms;
 	const struct log *log;
 	/* Thread: background. A node can be reached (again). `lane` is its number; -1: locks may have moved
-	 * to another node as well. */
-	void (*on_up)(void *ctx, int lane);
+	 * to another node as well. What was sent to it since then was sent at `since_ns` or later. */
+	void (*on_up)(void *ctx, int lane, int64_t since_ns);
 	/* Thread: background. A node cannot be reached (any more). `all`: none can. */
 	void (*on_down)(void *ctx, const struct sneck_error *why, bool all);
 	void (*on_heard)(void *ctx); /* the channel that stays is subscribed */

@@ -261,7 +261,7 @@ void session_break(struct session *session, bool down) {
 	}
 	if (!down) {
 		world->inside_core = true;
-		snecki_core_connected(session->core, -1, world->now_ns);
+		snecki_core_connected(session->core, -1, world->now_ns + 1, world->now_ns);
 		world->inside_core = false;
 		world_settle(world);
 	}
@@ -273,7 +273,7 @@ void session_link_up(struct session *session) {
 	world_trace(world, "s%d link up", session->id);
 	session->link_up = true;
 	world->inside_core = true;
-	snecki_core_connected(session->core, -1, world->now_ns);
+	snecki_core_connected(session->core, -1, world->now_ns + 1, world->now_ns);
 	world->inside_core = false;
 	world_settle(world);
 }

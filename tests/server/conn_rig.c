@@ -17,8 +17,9 @@
 
 #include "base/clock.h"
 
-static void on_up(void *ctx) {
+static void on_up(void *ctx, int64_t since_ns) {
 	struct rig *rig = ctx;
+	atomic_store(&rig->since_ns, since_ns);
 	atomic_fetch_add(&rig->ups, 1);
 }
 

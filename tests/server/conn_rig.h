@@ -23,8 +23,9 @@ struct rig {
 	int wake_fd;
 	pthread_t background;
 	atomic_bool stop;
-	atomic_int ups, downs; /* how often on_up and on_down were called */
-	atomic_int readies;    /* confirmed subscriptions */
+	atomic_int ups, downs;    /* how often on_up and on_down were called */
+	_Atomic int64_t since_ns; /* what the last on_up was told */
+	atomic_int readies;       /* confirmed subscriptions */
 	atomic_int sub_downs;
 	atomic_int messages;
 	atomic_int topic_readies, topic_messages; /* of channels that come and go */

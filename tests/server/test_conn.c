@@ -52,6 +52,22 @@ static void test_lone_caller(void **state) {
 	rig_stop(&rig);
 }
 
+/* Whoever hears of the connection can tell what was sent over it, however late that is heard. */
+static void test_requests_are_not_older_than_their_connection(void **state) {
+	struct test_server *server = *state;
+	struct rig rig;
+	struct call call;
+	int64_t before_ns = snecki_now_ns();
+	rig_start(&rig, server->url, NULL);
+	call_init(&call, "INCR age");
+	assert_true(call_run(&rig, &call, 10000));
+	assert_true(WAIT_UNTIL(atomic_load(&rig.ups) == 1, 2000));
+	assert_true(atomic_load(&rig.since_ns) >= before_ns);
+	assert_true(call.req.sent_ns >= atomic_load(&rig.since_ns));
+	call_done(&call);
+	rig_stop(&rig);
+}
+
 /* A lone caller's traffic must not wake the background thread. */
 static void test_lone_caller_leaves_background_asleep(void **state) {
 	struct test_server *server = *state;
@@ -516,6 +532,7 @@ static void test_free_completes(void **state) {
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_lone_caller),
+		cmocka_unit_test(test_requests_are_not_older_than_their_connection),
 		cmocka_unit_test(test_lone_caller_leaves_background_asleep),
 		cmocka_unit_test(test_many_threads_own_counters),
 		cmocka_unit_test(test_many_threads_one_counter),

@@ -297,6 +297,10 @@ void lose_link(struct bench *bench, struct lock_call *call) {
 	snecki_core_reply(bench->core, call, &outcome, "no link", 0, bench->now_ns);
 }
 
+void reconnect(struct bench *bench) {
+	snecki_core_connected(bench->core, -1, bench->now_ns + 1, bench->now_ns);
+}
+
 void hear_grant(struct bench *bench, uint64_t attempt) {
 	struct lock_outcome outcome = outcome_of(bench, LOCK_GRANTED);
 	struct lock_note note = { .kind = LOCK_NOTE_GRANT,

@@ -63,6 +63,7 @@ void queue_up(struct bench *bench, struct lock_call *call);
 void answer(struct bench *bench, struct lock_call *call, enum lock_status status);
 void answer_outcome(struct bench *bench, struct lock_call *call, const struct lock_outcome *outcome);
 void lose_link(struct bench *bench, struct lock_call *call); /* it was never sent */
+void reconnect(struct bench *bench);                         /* after all that was sent so far */
 struct lock_outcome outcome_of(const struct bench *bench, enum lock_status status);
 void hear_grant(struct bench *bench, uint64_t attempt); /* a message: granted under a new token */
 void hear_wanted(struct bench *bench, uint64_t attempt);

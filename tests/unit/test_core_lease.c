@@ -77,7 +77,7 @@ static void a_failed_renewal_is_tried_again_soon(void **state) {
 	answer(bench, expect(bench, OP_RENEW), LOCK_UNKNOWN);
 	pass_ms(bench, 100);
 	lose_link(bench, expect(bench, OP_RENEW));
-	snecki_core_connected(bench->core, -1, bench->now_ns);
+	reconnect(bench);
 	pass_ms(bench, 0);
 	confirm(bench, expect(bench, OP_RENEW));
 	assert_int_equal(hold->states, 0);
@@ -362,15 +362,30 @@ static void a_fixed_hold_is_looked_for_after_a_break(void **state) {
 
 	grant(bench, expect(bench, OP_ACQUIRE));
 	int64_t until_ns = snecki_hold_valid_until(&held->hold);
-	snecki_core_connected(bench->core, -1, bench->now_ns);
+	reconnect(bench);
 	struct lock_call *call = expect(bench, OP_RENEW);
 	assert_int_equal(call->op.lease_ms, 1);
 	confirm(bench, call);
 	assert_true(has(held));
 	assert_int_equal(snecki_hold_valid_until(&held->hold), until_ns);
-	snecki_core_connected(bench->core, -1, bench->now_ns);
+	reconnect(bench);
 	answer(bench, expect(bench, OP_RENEW), LOCK_GONE);
 	assert_int_equal(held->told, HOLD_LOST);
+}
+
+/* Who asked first waited for the connection, and was answered before anybody was told that there is one. */
+static void what_a_new_connection_has_brought_is_there(void **state) {
+	struct bench *bench = bench_of(state);
+	int64_t since_ns = bench->now_ns;
+	struct deed *fixed = take_fixed(bench, 1, 'R', LEASE_MS);
+
+	grant(bench, expect(bench, OP_ACQUIRE));
+	struct deed *renewed = take(bench, 2, 'R');
+	grant(bench, expect(bench, OP_ACQUIRE));
+	snecki_core_connected(bench->core, -1, since_ns, bench->now_ns);
+	pass_ms(bench, 0);
+	expect_silence(bench);
+	assert_true(has(fixed) && has(renewed));
 }
 
 /* Where another server may take over, less of a lease is counted on; a short one keeps three quarters. */
@@ -438,6 +453,58 @@ static void messages_may_have_been_missed(void **state) {
 	expect(bench, OP_BEAT);
 }
 
+/* The grant was announced when the request had been carried out and nobody listened yet; the answer that says
+ * "waiting" is read after both. */
+static void messages_may_have_been_missed_by_who_asks(void **state) {
+	struct bench *bench = bench_of(state);
+	struct deed *hold = take(bench, 1, 'W');
+	struct lock_call *call = expect(bench, OP_ACQUIRE);
+
+	snecki_core_subscribed(bench->core, bench->now_ns);
+	expect_silence(bench);
+	queue_up(bench, call);
+	pass_ms(bench, 0);
+	call = expect(bench, OP_BEAT);
+	snecki_core_subscribed(
+	        bench->core, bench->now_ns); /* again, and this question may be too old as well */
+	expect_silence(bench);
+	queue_up(bench, call);
+	pass_ms(bench, 0);
+	confirm(bench, expect(bench, OP_BEAT));
+	assert_true(has(hold));
+}
+
+static void messages_may_have_been_missed_by_an_upgrader(void **state) {
+	struct bench *bench = bench_of(state);
+	struct deed *hold = hold_it(bench, 1, 'R');
+	struct deed *upgrade = ask(bench, WISH_UPGRADE, hold);
+	struct lock_call *call = expect(bench, OP_UPGRADE);
+
+	snecki_core_subscribed(bench->core, bench->now_ns);
+	queue_up(bench, call);
+	pass_ms(bench, 0);
+	grant(bench, expect(bench, OP_BEAT));
+	assert_int_equal(code_of(upgrade), 0);
+}
+
+/* A message that is not believed makes its waiter ask, also when it has just asked. */
+static void a_message_that_must_be_verified_overtakes_a_heartbeats_answer(void **state) {
+	struct bench *bench = bench_of(state);
+	struct deed *hold = take(bench, 1, 'W');
+
+	queue_up(bench, expect(bench, OP_ACQUIRE));
+	pass_ms(bench, BENCH_WAIT_LEASE_MS); /* no heartbeat was answered since */
+	struct lock_call *beat = expect(bench, OP_BEAT);
+	hear_grant(bench, 1);
+	expect_silence(bench);
+	bench->token--;
+	queue_up(bench, beat);
+	bench->token++;
+	pass_ms(bench, 0);
+	confirm(bench, expect(bench, OP_BEAT));
+	assert_true(has(hold));
+}
+
 /* ---- Sent again, and buried ---------------------------------------------------------------------*/
 
 static void an_unanswered_request_is_sent_again_and_buried_at_the_end(void **state) {
@@ -501,7 +568,7 @@ static void a_release_goes_on_without_its_caller(void **state) {
 
 	lose_link(bench, expect(bench, OP_RELEASE));
 	assert_int_equal(code_of(release), SNECK_EUNKNOWN);
-	snecki_core_connected(bench->core, -1, bench->now_ns);
+	reconnect(bench);
 	pass_ms(bench, 0);
 	answer(bench, expect(bench, OP_RELEASE), LOCK_DONE);
 	assert_int_equal(snecki_core_next_due(bench->core), NS_NEVER);
@@ -523,7 +590,7 @@ static void without_a_link_it_is_settled_later(void **state) {
 	answer(bench, expect(bench, OP_ACQUIRE), LOCK_UNKNOWN); /* it may have run */
 	lose_link(bench, expect(bench, OP_ACQUIRE));
 	assert_int_equal(code_of(deed), 1);
-	snecki_core_connected(bench->core, -1, bench->now_ns);
+	reconnect(bench);
 	pass_ms(bench, 0);
 	grant(bench, expect(bench, OP_ACQUIRE));
 	assert_true(has(deed));
@@ -586,6 +653,10 @@ int main(void) {
 		TEST(a_fixed_hold_is_looked_for_after_a_break),
 		TEST(the_head_looks_when_the_holders_time_is_over),
 		TEST(messages_may_have_been_missed),
+		TEST(messages_may_have_been_missed_by_who_asks),
+		TEST(messages_may_have_been_missed_by_an_upgrader),
+		TEST(a_message_that_must_be_verified_overtakes_a_heartbeats_answer),
+		TEST(what_a_new_connection_has_brought_is_there),
 		TEST(an_unanswered_request_is_sent_again_and_buried_at_the_end),
 		TEST(an_answered_request_needs_no_burial),
 		TEST(a_refusal_buries_too),

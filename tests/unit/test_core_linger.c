@@ -356,9 +356,20 @@ static void a_new_connection_gives_it_back(void **state) {
 	struct bench *bench = bench_of(state);
 
 	begin_lingering(bench, 'R');
-	snecki_core_connected(bench->core, -1, bench->now_ns);
+	reconnect(bench);
 	pass_ms(bench, 1);
 	gone(bench);
+}
+
+static void what_a_new_connection_has_brought_lingers(void **state) {
+	struct bench *bench = bench_of(state);
+	int64_t since_ns = bench->now_ns;
+
+	begin_lingering(bench, 'W');
+	snecki_core_connected(bench->core, -1, since_ns, bench->now_ns);
+	pass_ms(bench, 1);
+	expect_silence(bench);
+	assert_true(has(take_lingering(bench, 1, 'W')));
 }
 
 static void broken_while_it_lingers(void **state) {
@@ -706,6 +717,7 @@ int main(void) {
 		TEST(released_by_the_close_it_does_not_linger),
 		TEST(a_lease_in_doubt_gives_it_back),
 		TEST(a_new_connection_gives_it_back),
+		TEST(what_a_new_connection_has_brought_lingers),
 		TEST(broken_while_it_lingers),
 		TEST(another_mode_is_asked_for_behind_the_release),
 		TEST(who_will_not_wait_is_not_refused),
