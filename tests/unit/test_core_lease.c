@@ -206,7 +206,7 @@ static void at_most_256_renewals_are_under_way(void **state) {
 static void hold_many(struct bench *bench, int n) {
 	for (int i = 0; i < n; i++) {
 		struct deed *hold = new_deed(bench, 1, 'W');
-		char name[8];
+		char name[16];
 		snprintf(name, sizeof name, "n%03d", i);
 		snecki_core_acquire(bench->core, name, 4, &hold->wish, bench->now_ns);
 		grant(bench, expect(bench, OP_ACQUIRE));
