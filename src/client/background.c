@@ -20,6 +20,9 @@
 void snecki_client_wake(void *ctx) {
 	sneck_client *client = ctx;
 	uint64_t one = 1;
+
+	if (atomic_load(&client->about_to_look) == (uintptr_t)pthread_self())
+		return;
 	ssize_t n = write(client->wake_fd, &one, sizeof one);
 	(void)n; /* EAGAIN: awake already */
 }
@@ -182,9 +185,11 @@ static void turn(sneck_client *client) {
 	snecki_client_run_deferred(client);
 	int64_t due_ns = run_timers(client);
 	snecki_record_run(client, &due_ns);
+	atomic_store(&client->about_to_look, 0);
 	size_t n = snecki_servers_bg_prepare(client->servers, client->wake_fd, &pfds, &due_ns);
 	snecki_time_left(due_ns, &left);
 	ppoll(pfds, (nfds_t)n, &left, NULL);
+	atomic_store(&client->about_to_look, (uintptr_t)pthread_self());
 	if (pfds[0].revents)
 		drain_wake(client);
 	snecki_servers_bg_run(client->servers, snecki_now_ns());

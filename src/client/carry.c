@@ -325,7 +325,16 @@ static void take_list(struct list *from, struct list *to) {
 	snecki_list_init(from);
 }
 
-static void unlock_quietly(sneck_client *client) {
+static void wake_all(struct list *done) {
+	LIST_EACH (at, done) {
+		struct waiter *waiter = LIST_ITEM(at, struct waiter, woken);
+		snecki_parker_wake(&waiter->parker); /* the waiter may be gone from here on */
+	}
+}
+
+/* `done`: waiters to be woken, as soon as the mutex is free. They come before what is to be sent: what is
+ * sent along with a grant is for the lease's sake, and the new holder need not wait for it. */
+static void submit_and_unlock(sneck_client *client, struct list *done) {
 	struct list batch;
 	int64_t due_ns = snecki_core_next_due(client->core);
 	bool wake = due_ns < client->background_due_ns;
@@ -339,6 +348,7 @@ static void unlock_quietly(sneck_client *client) {
 	if (any)
 		pthread_mutex_lock(&client->send_mutex);
 	pthread_mutex_unlock(&client->mutex);
+	wake_all(done);
 	if (wake)
 		snecki_client_wake(client);
 	if (!any)
@@ -360,18 +370,21 @@ void snecki_client_wake_done(void *ctx) {
 	pthread_mutex_lock(&client->mutex);
 	take_list(&client->done, &done);
 	pthread_mutex_unlock(&client->mutex);
-	LIST_EACH (at, &done) {
-		struct waiter *waiter = LIST_ITEM(at, struct waiter, woken);
-		snecki_parker_wake(&waiter->parker); /* the waiter may be gone from here on */
-	}
+	wake_all(&done);
 }
 
 void snecki_client_unlock(sneck_client *client) {
-	bool any_done = !snecki_list_empty(&client->done);
+	struct list done;
 
-	unlock_quietly(client);
-	if (any_done)
-		snecki_client_wake_done(client);
+	take_list(&client->done, &done);
+	submit_and_unlock(client, &done);
+}
+
+static void unlock_quietly(sneck_client *client) {
+	struct list none;
+
+	snecki_list_init(&none);
+	submit_and_unlock(client, &none);
 }
 
 /* ---- Results ------------------------------------------------------------------------------------*/

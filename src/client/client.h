@@ -146,7 +146,8 @@ struct sneck_client {
 	bool sub_failed;       /* … that the subscription failed since a probe began */
 	pthread_t background;
 	int wake_fd;
-	int64_t background_due_ns; /* when the background thread will look at the timers; under mutex */
+	atomic_uintptr_t about_to_look; /* the background thread, while it has no need to be woken; else 0 */
+	int64_t background_due_ns;      /* when the background thread will look at the timers; under mutex */
 	atomic_bool stop;
 
 	pthread_key_t thread_key;

@@ -4,7 +4,9 @@
  * Messages are hints that may be lost, late, doubled or forged. A grant by message is believed only if
  * it names an attempt that waits, its token is larger than the last one seen while waiting, and the
  * waiter's own lease, counted from before its last answered heartbeat, lies ahead; it is claimed in
- * the background all the same. In every other case the answer to a heartbeat decides, as it does when
+ * the background all the same: at once, or, when the message has told what the claim's answer would
+ * tell and there is time, a little later, which spares the claim where the lock passes quickly from hand to
+ * hand. In every other case the answer to a heartbeat decides, as it does when
  * replicas are to acknowledge the grant: what they get is behind it. */
 #include "lock/private.h"
 
@@ -13,6 +15,26 @@ static bool believable(const struct lock_core *core, const struct lock_grant *gr
 	if (core->config.verify_grants || snecki_ack_wanted(grant))
 		return false;
 	return note->token > grant->token_seen && valid_ns > now_ns;
+}
+
+/* One here waits for it, and will give it back at once, as far as is known. */
+static bool for_one_only(const struct lock_grant *grant) {
+	const struct list *queue = &grant->entry->queue;
+	const struct lock_wish *wish = grant->wish;
+
+	if (!grant->private_)
+		wish = snecki_list_empty(queue) ? NULL : LIST_ITEM(queue->next, const struct lock_wish, node);
+	return wish && !wish->fixed && !wish->linger_ms && (grant->private_ || queue->next == queue->prev);
+}
+
+/* Its lease is as short as a waiter's until it is claimed: too short to be passed on here, or to linger. And
+ * a fixed one, which nothing renews, is to begin now. */
+static bool may_claim_later(const struct lock_core *core, const struct lock_grant *grant,
+        const struct lock_note *note, int64_t now_ns) {
+	int64_t worry_ms = core->config.wait_lease_ms / 2;
+
+	return note->tells_wanted && for_one_only(grant) &&
+	       grant->beat_valid_ns - now_ns > (worry_ms + 10 * CLAIM_LATER_MS) * NS_PER_MS;
 }
 
 static void on_grant_note(
@@ -35,7 +57,12 @@ static void on_grant_note(
 	grant->confirmed_ns = now_ns;
 	grant->claimed = false;
 	snecki_lease_held(core, grant, now_ns);
-	snecki_grant_beat(core, grant, now_ns); /* the claim, in the background */
+	if (note->wanted)
+		snecki_lease_hint(core, grant, now_ns);
+	if (may_claim_later(core, grant, note, now_ns))
+		grant->beat_at_ns = now_ns + CLAIM_LATER_MS * NS_PER_MS;
+	else
+		snecki_grant_beat(core, grant, now_ns);
 	snecki_queue_granted(core, grant, now_ns);
 }
 

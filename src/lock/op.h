@@ -121,6 +121,8 @@ struct lock_note {
 	int64_t deadline_ms;
 	int64_t server_us;
 	int64_t kept_ms;
+	bool tells_wanted; /* GRANT: `wanted` is known … */
+	bool wanted;       /* … another session waits behind it */
 };
 
 #endif

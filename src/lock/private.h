@@ -13,6 +13,7 @@ enum {
 	RENEW_ALONG_MAX = 64,      /* so many at a time, if they are sent before they are due */
 	LANES = 64,                /* servers that are told apart; beyond that some share one */
 	LANE_UNKNOWN = LANES,
+	CLAIM_LATER_MS = 20,        /* what is given back within this costs no claim */
 	RETRY_NS = 100000000,       /* "not now" from the server: ask again after this */
 	LINK_RETRY_NS = 1000000000, /* no link: its return is an event, so this hardly matters */
 	LEAVE_EXTRA_NS = 1000000000,

@@ -309,8 +309,8 @@ static void add_heard(const redisReply *message, char *text, size_t size) {
 		assert_int_equal(note.deadline_ms, native_score(member));
 		assert_true(note.server_us / 1000 < note.deadline_ms);
 	}
-	snprintf(text + used, size - used, "%s%s %c %" PRIu64, used ? "\n" : "", to, payload->str[0],
-	        note.attempt);
+	snprintf(text + used, size - used, "%s%s %c %" PRIu64 "%s", used ? "\n" : "", to, payload->str[0],
+	        note.attempt, note.wanted ? " wanted" : "");
 }
 
 const char *native_heard(void) {

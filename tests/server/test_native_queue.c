@@ -156,6 +156,14 @@ static void test_a_dead_holder_makes_room(void **state) {
 	assert_state("WB.1");
 }
 
+static void test_whoever_comes_to_a_dead_holder_takes_its_place(void **state) {
+	(void)state;
+	expect(LOCK_GRANTED, acquire(&A, 'W', 1));
+	native_end_lease("WA.1");
+	expect(LOCK_GRANTED, acquire(&B, 'W', 1));
+	assert_state("WB.1");
+}
+
 static void test_a_dead_reader_is_removed_when_one_joins(void **state) {
 	(void)state;
 	struct lock_outcome first = expect(LOCK_GRANTED, acquire(&A, 'R', 1));
@@ -181,10 +189,55 @@ static void test_join_says_who_and_how_many(void **state) {
 	assert_false(first.wanted); /* nobody of another session waits */
 	assert_string_equal(native_heard(), "A w 1");
 	assert_int_equal(expect(LOCK_WAITING, acquire(&C, 'R', 1)).ahead, 1);
-	assert_string_equal(native_heard(), "A w 1");
+	assert_string_equal(native_heard(), ""); /* it knows that another session waits */
 	assert_state("wB.1 rC.1 WA.1 lB.1 lC.1");
 	assert_int_equal(
 	        native_score("lB.1"), INT64_C(100000000000000) + first.server_us / 1000 + WAIT_LEASE_MS);
+}
+
+/* Who holds it has not been told as long as only its own session waits. */
+static void test_the_first_stranger_is_announced(void **state) {
+	(void)state;
+	native_listen();
+	expect(LOCK_GRANTED, acquire(&A, 'W', 1));
+	assert_false(expect(LOCK_WAITING, acquire(&A, 'W', 2)).wanted);
+	assert_string_equal(native_heard(), "");
+	assert_true(expect(LOCK_WAITING, acquire(&B, 'W', 1)).wanted);
+	assert_string_equal(native_heard(), "A w 1");
+}
+
+/* The new holder hears with the grant whether another session waits: it need not ask. */
+static void test_a_grant_tells_who_waits_behind_it(void **state) {
+	(void)state;
+	native_listen();
+	expect(LOCK_GRANTED, acquire(&A, 'W', 1));
+	expect(LOCK_WAITING, acquire(&B, 'W', 1));
+	expect(LOCK_WAITING, acquire(&C, 'W', 1));
+	expect(LOCK_WAITING, acquire(&C, 'W', 2));
+	native_heard();
+	assert_true(expect(LOCK_DONE, release(&A, 'W', 1)).wanted);
+	assert_string_equal(native_heard(), "B g 1 wanted");
+	assert_true(expect(LOCK_DONE, release(&B, 'W', 1)).wanted);
+	assert_string_equal(native_heard(), "C g 1"); /* behind it is its own session */
+	assert_false(expect(LOCK_DONE, release(&C, 'W', 1)).wanted);
+	assert_string_equal(native_heard(), "C g 2");
+	assert_state("WC.2");
+}
+
+/* A writer may share the lock with readers of its own session: they keep the next one out. */
+static void test_own_readers_stay_behind_a_writer(void **state) {
+	(void)state;
+	struct lock_op beside = native_op(OP_ACQUIRE, 'R', 2);
+	native_listen();
+	expect(LOCK_GRANTED, acquire(&A, 'W', 1));
+	beside.own_n = 1;
+	beside.own[0] = 1;
+	expect(LOCK_GRANTED, native_run(&A, &beside));
+	expect(LOCK_WAITING, acquire(&B, 'W', 1));
+	native_heard();
+	expect(LOCK_DONE, release(&A, 'W', 1));
+	assert_string_equal(native_heard(), "");
+	assert_state("wB.1 RA.2 lB.1");
 }
 
 static void test_hands_over_in_order(void **state) {
@@ -199,7 +252,7 @@ static void test_hands_over_in_order(void **state) {
 	int64_t wait_until = native_score("lB.1") - INT64_C(100000000000000);
 
 	struct lock_outcome done = expect(LOCK_DONE, release(&A, 'W', 1));
-	assert_string_equal(native_heard(), "B g 1");
+	assert_string_equal(native_heard(), "B g 1 wanted");
 	assert_true(done.token > held.token);
 	assert_int_equal(native_score("WB.1"), wait_until); /* its own lease, until it claims */
 	struct lock_outcome claimed = expect(LOCK_GRANTED, beat(&B, 'W', 1));
@@ -472,8 +525,12 @@ int main(void) {
 		NATIVE_TEST(test_readers_share_and_writers_do_not),
 		NATIVE_TEST(test_readers_do_not_pass_a_waiting_writer),
 		NATIVE_TEST(test_a_dead_holder_makes_room),
+		NATIVE_TEST(test_whoever_comes_to_a_dead_holder_takes_its_place),
 		NATIVE_TEST(test_a_dead_reader_is_removed_when_one_joins),
 		NATIVE_TEST(test_join_says_who_and_how_many),
+		NATIVE_TEST(test_the_first_stranger_is_announced),
+		NATIVE_TEST(test_a_grant_tells_who_waits_behind_it),
+		NATIVE_TEST(test_own_readers_stay_behind_a_writer),
 		NATIVE_TEST(test_hands_over_in_order),
 		NATIVE_TEST(test_readers_behind_a_writer_wait_for_it),
 		NATIVE_TEST(test_preferred_waiters_come_first),

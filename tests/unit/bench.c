@@ -301,7 +301,7 @@ void reconnect(struct bench *bench) {
 	snecki_core_connected(bench->core, -1, bench->now_ns + 1, bench->now_ns);
 }
 
-void hear_grant(struct bench *bench, uint64_t attempt) {
+static struct lock_note grant_note(struct bench *bench, uint64_t attempt) {
 	struct lock_outcome outcome = outcome_of(bench, LOCK_GRANTED);
 	struct lock_note note = { .kind = LOCK_NOTE_GRANT,
 		.attempt = attempt,
@@ -309,6 +309,20 @@ void hear_grant(struct bench *bench, uint64_t attempt) {
 		.deadline_ms = outcome.server_us / 1000 + BENCH_WAIT_LEASE_MS,
 		.server_us = outcome.server_us };
 
+	return note;
+}
+
+void hear_grant(struct bench *bench, uint64_t attempt) {
+	struct lock_note note = grant_note(bench, attempt);
+
+	snecki_core_note(bench->core, &note, bench->now_ns);
+}
+
+void hear_full_grant(struct bench *bench, uint64_t attempt, bool wanted) {
+	struct lock_note note = grant_note(bench, attempt);
+
+	note.tells_wanted = true;
+	note.wanted = wanted;
 	snecki_core_note(bench->core, &note, bench->now_ns);
 }
 

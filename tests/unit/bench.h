@@ -66,6 +66,8 @@ void lose_link(struct bench *bench, struct lock_call *call); /* it was never sen
 void reconnect(struct bench *bench);                         /* after all that was sent so far */
 struct lock_outcome outcome_of(const struct bench *bench, enum lock_status status);
 void hear_grant(struct bench *bench, uint64_t attempt); /* a message: granted under a new token */
+/* The same, and whether another session waits behind it. */
+void hear_full_grant(struct bench *bench, uint64_t attempt, bool wanted);
 void hear_wanted(struct bench *bench, uint64_t attempt);
 void pass_ms(struct bench *bench, int64_t ms); /* with timers when they are due */
 

@@ -411,9 +411,9 @@ static void test_damaged_replies_are_survived(void **state) {
 static void test_messages(void **state) {
 	(void)state;
 	static const char *const bad[] = { "", "g", "g ", "g 1", "g 1 2", "g 1 2 3", "g 1 2 3 4 5",
-		"g 1 2 3 4 ", "g  1 2 3 4", "g 1 x 3 4", "g A 2 3 4", "g 1 2 -3 4",
-		"g 1 2 9223372036854775808 4", "w", "w ", "w 1 2", "w -", "b A", "b 1", "b 1 ", "b 1 -1",
-		"b 1 x", "b 1 2 3", "b 1 9223372036854775808", "b ~ 1", "x 1", "W 1", "g1 2 3 4" };
+		"g 1 2 3 4 2", "g 1 2 3 4 0 0", "g 1 2 3 4 ", "g  1 2 3 4", "g 1 x 3 4", "g A 2 3 4",
+		"g 1 2 -3 4", "g 1 2 9223372036854775808 4", "w", "w ", "w 1 2", "w -", "b A", "b 1", "b 1 ",
+		"b 1 -1", "b 1 x", "b 1 2 3", "b 1 9223372036854775808", "b ~ 1", "x 1", "W 1", "g1 2 3 4" };
 	struct lock_note note = { .attempt = 77 };
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
 		if (snecki_native.read_note(&session, bad[i], strlen(bad[i]), &note))
@@ -427,6 +427,12 @@ static void test_messages(void **state) {
 	assert_int_equal(note.token, 1700000000000001);
 	assert_int_equal(note.deadline_ms, 1700000003000);
 	assert_int_equal(note.server_us, 1700000000000002);
+	assert_false(note.tells_wanted);
+	assert_true(snecki_native.read_note(&session, "g 1 2 3 4 1", 11, &note));
+	assert_true(note.tells_wanted && note.wanted);
+	assert_int_equal(note.server_us, 4);
+	assert_true(snecki_native.read_note(&session, "g 1 2 3 4 0", 11, &note));
+	assert_true(note.tells_wanted && !note.wanted);
 	assert_true(snecki_native.read_note(&session, "w 10", 4, &note));
 	assert_int_equal(note.kind, LOCK_NOTE_WANTED);
 	assert_int_equal(note.attempt, 36);

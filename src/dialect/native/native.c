@@ -340,13 +340,16 @@ static bool take_number(const char **text, size_t *len, unsigned base, uint64_t 
 }
 
 static bool read_grant(const char *text, size_t len, struct lock_note *note) {
-	uint64_t deadline_ms, server_us;
+	uint64_t deadline_ms, server_us, wanted = 0;
 	if (!take_number(&text, &len, 36, &note->attempt) || !take_number(&text, &len, 10, &note->token) ||
-	        !take_number(&text, &len, 10, &deadline_ms) ||
-	        !snecki_native_number(text, len, 10, &server_us))
+	        !take_number(&text, &len, 10, &deadline_ms))
 		return false;
-	if (deadline_ms > INT64_MAX || server_us > INT64_MAX)
+	note->tells_wanted = take_number(&text, &len, 10, &server_us);
+	if (!snecki_native_number(text, len, 10, note->tells_wanted ? &wanted : &server_us))
 		return false;
+	if (deadline_ms > INT64_MAX || server_us > INT64_MAX || wanted > 1)
+		return false;
+	note->wanted = wanted;
 	note->kind = LOCK_NOTE_GRANT;
 	note->deadline_ms = (int64_t)deadline_ms;
 	note->server_us = (int64_t)server_us;

@@ -4,7 +4,7 @@ local key, attempt, keep, channel = KEYS[1], ARGV[1], tonumber(ARGV[2]), ARGV[3]
 local mode, used, shrink = ARGV[4], tonumber(ARGV[5]), ARGV[6] == '1'
 -- First a command that works when memory is full; after it all others do.
 local removed = redis.call('ZREM', key, mode .. attempt)
-local first = redis.call('ZRANGE', key, '0', '0', 'WITHSCORES')
+local first = redis.call('ZRANGE', key, '0', '1', 'WITHSCORES')
 -- @include shared/now.lua
 
 -- Nothing but the release was asked, and nobody else is there, or other readers hold on, all of them
@@ -14,6 +14,27 @@ if removed == 1 and used == 0 and not shrink and #ARGV == 7 then
 		return { 'done', us, attempt, first[2], 0, 0 }
 	elseif mode == 'R' and string.byte(first[1]) == 82 and tonumber(first[2]) > now then
 		return { 'done', us, attempt, redis.call('ZSCORE', key, '#1'), 0, 0 }
+	end
+end
+
+-- The writer who held it alone gives it to the next in line, a writer too: the way of a lock that many want.
+-- What follows below would do the same, with twice as many commands.
+if removed == 1 and mode == 'W' and not shrink and #ARGV == 7 and string.byte(first[1] or '') == 119 then
+	local id = string.sub(first[1], 2)
+	local known = redis.call('ZMSCORE', key, '#1', 'l' .. id)
+	local last, lease_end = tonumber(known[1]), (tonumber(known[2]) or 0) - 1e14
+	if last and lease_end > now and redis.call('ZCOUNT', key, '0', '(100000000000000') == 0 then
+		local token = math.max(last + 1, used + 1, us)
+		local text, to, counter = string.format('%d', token), string.match(id, '^([^.]*)%.(.*)$')
+		local ends = math.max(lease_end, math.ceil(token / 1000)) + keep
+		redis.call('ZREM', key, first[1], 'l' .. id)
+		redis.call('ZADD', key, text, '#1', string.format('%d', lease_end), 'W' .. id)
+		redis.call('PEXPIREAT', key, string.format('%d', ends), 'GT')
+		local next_to = first[3] and tonumber(first[4]) < 0 and string.match(first[3], '^.([^.]*)')
+		local note = string.format('g %s %s %d %d %d', counter, text, lease_end, us, next_to and next_to ~= to and 1 or 0)
+		redis.call(channel == '' and 'SPUBLISH' or 'PUBLISH', (channel == '' and key .. ':' or channel) .. to, note)
+		local wanted = next_to and next_to ~= string.match(attempt, '^[^.]*')
+		return { 'done', us, attempt, text, 0, wanted and 2 or 0 }
 	end
 end
 
