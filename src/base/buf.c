@@ -9,7 +9,6 @@
  * as a failed allocation. */
 #include "base/buf.h"
 
-#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -97,40 +96,62 @@ void snecki_buf_consume(struct buf *buf, size_t len) {
 	buf->len -= len;
 }
 
-/* "<type><number>\r\n" without the cost of printf: every request has a dozen of these. */
-static bool add_header(struct buf *buf, char type, size_t number) {
-	char text[24];
-	size_t at = sizeof(text);
-	text[--at] = '\n';
-	text[--at] = '\r';
+enum { DIGITS_MAX = 20 };
+
+/* Without the cost of printf: every request has a dozen of these. Returns where the digits begin, which end
+ * at `end`. */
+static char *write_digits(char *end, uint64_t number) {
 	do {
-		text[--at] = (char)('0' + number % 10);
+		*--end = (char)('0' + number % 10);
 		number /= 10;
 	} while (number);
-	text[--at] = type;
-	return snecki_buf_add(buf, text + at, sizeof(text) - at);
+	return end;
+}
+
+/* "<type><number>\r\n" */
+static bool add_header(struct buf *buf, char type, size_t number) {
+	char text[1 + DIGITS_MAX + 2];
+	char *end = text + sizeof(text) - 2;
+	end[0] = '\r';
+	end[1] = '\n';
+	char *at = write_digits(end, number);
+	*--at = type;
+	return snecki_buf_add(buf, at, (size_t)(text + sizeof(text) - at));
 }
 
 bool snecki_buf_resp_array(struct buf *buf, size_t count) {
 	return add_header(buf, '*', count);
 }
 
+bool snecki_buf_resp_bulk_begin(struct buf *buf, size_t len) {
+	return add_header(buf, '$', len);
+}
+
+bool snecki_buf_resp_bulk_end(struct buf *buf) {
+	return snecki_buf_add(buf, "\r\n", 2);
+}
+
 bool snecki_buf_resp_bulk(struct buf *buf, const void *data, size_t len) {
-	return add_header(buf, '$', len) && snecki_buf_add(buf, data, len) && snecki_buf_add(buf, "\r\n", 2);
+	return snecki_buf_resp_bulk_begin(buf, len) && snecki_buf_add(buf, data, len) &&
+	       snecki_buf_resp_bulk_end(buf);
 }
 
 bool snecki_buf_resp_str(struct buf *buf, const char *str) {
 	return snecki_buf_resp_bulk(buf, str, strlen(str));
 }
 
+static bool resp_number(struct buf *buf, bool negative, uint64_t size) {
+	char text[1 + DIGITS_MAX];
+	char *end = text + sizeof(text), *at = write_digits(end, size);
+	if (negative)
+		*--at = '-';
+	return snecki_buf_resp_bulk(buf, at, (size_t)(end - at));
+}
+
 bool snecki_buf_resp_i64(struct buf *buf, int64_t value) {
-	char text[24];
-	int len = snprintf(text, sizeof(text), "%" PRId64, value);
-	return snecki_buf_resp_bulk(buf, text, (size_t)len);
+	return resp_number(buf, value < 0, value < 0 ? 0 - (uint64_t)value : (uint64_t)value);
 }
 
 bool snecki_buf_resp_u64(struct buf *buf, uint64_t value) {
-	char text[24];
-	int len = snprintf(text, sizeof(text), "%" PRIu64, value);
-	return snecki_buf_resp_bulk(buf, text, (size_t)len);
+	return resp_number(buf, false, value);
 }

@@ -30,6 +30,9 @@ void snecki_buf_consume(struct buf *buf, size_t len); /* drops bytes from the fr
 /* RESP: an array header, and one bulk string. */
 bool snecki_buf_resp_array(struct buf *buf, size_t count);
 bool snecki_buf_resp_bulk(struct buf *buf, const void *data, size_t len);
+/* The same in parts: in between come exactly `len` bytes. */
+bool snecki_buf_resp_bulk_begin(struct buf *buf, size_t len);
+bool snecki_buf_resp_bulk_end(struct buf *buf);
 bool snecki_buf_resp_str(struct buf *buf, const char *str);
 bool snecki_buf_resp_i64(struct buf *buf, int64_t value);
 bool snecki_buf_resp_u64(struct buf *buf, uint64_t value);

@@ -21,31 +21,8 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "client/break.h"
+#include "client/carry.h"
 #include "net/server_error.h"
-
-/* Ours, behind the core's lock_call. */
-struct carried {
-	struct req req;
-	struct list node; /* outbox, or deferred */
-	sneck_client *client;
-	const char *name; /* the entry's: it lives as long as the call */
-	size_t name_len;
-	bool full_text;              /* EVAL: the server did not know the script */
-	struct lock_outcome outcome; /* deferred: the answer */
-	struct sneck_error error;
-};
-
-static struct carried *carried_of(struct lock_call *call) {
-	return (struct carried *)(void *)((char *)call + sizeof *call);
-}
-
-static struct lock_call *call_of(struct carried *carried) {
-	return (struct lock_call *)(void *)((char *)carried - sizeof(struct lock_call));
-}
-
-static const struct dialect *dialect_of(struct carried *carried) {
-	return snecki_dialect_of(call_of(carried)->layout);
-}
 
 _Static_assert(
         sizeof(struct lock_call) % _Alignof(struct carried) == 0, "what follows a call must be aligned");
@@ -59,7 +36,8 @@ size_t snecki_client_call_extra(void) {
 /* Submits and unlocks, but leaves the waiters asleep. */
 static void unlock_quietly(sneck_client *client);
 
-static void answer(
+/* Locked. The call is gone afterwards. */
+static void answer_locked(
         struct carried *carried, const struct lock_outcome *outcome, const struct sneck_error *error) {
 	sneck_client *client = carried->client;
 	int64_t sent_ns = carried->req.sent_ns;
@@ -67,22 +45,28 @@ static void answer(
 
 	snecki_buf_done(&carried->req.bytes);
 	if (carried->req.conn)
-		call_of(carried)->lane = snecki_servers_lane(client->servers, &carried->req);
-	snecki_client_lock(client);
+		snecki_call_of(carried)->lane = snecki_servers_lane(client->servers, &carried->req);
 	client->answer_code = detail ? error->code : 0;
 	if (detail)
 		memcpy(client->answer_word, error->server, sizeof client->answer_word);
 	struct lock_op op;
 	if (outcome->status == LOCK_BROKEN) {
-		op = call_of(carried)->op; /* the core frees the call before it is done */
+		op = snecki_call_of(carried)->op; /* the core frees the call before it is done */
 		client->answering = &op;
 		client->answer_kept_ns = snecki_kept_until(client, outcome->kept_ms, sent_ns);
 	}
 	client->answer_text = detail;
-	snecki_core_reply(client->core, call_of(carried), outcome, detail, sent_ns, snecki_now_ns());
+	snecki_core_reply(client->core, snecki_call_of(carried), outcome, detail, sent_ns, snecki_now_ns());
 	client->answer_text = NULL;
 	client->answering = NULL;
 	client->answer_code = 0;
+}
+
+static void answer(sneck_client *client, struct carried *const *carried, size_t n,
+        const struct lock_outcome *outcomes, const struct sneck_error *error) {
+	snecki_client_lock(client);
+	for (size_t i = 0; i < n; i++)
+		answer_locked(carried[i], &outcomes[i], error);
 	if (atomic_load(&client->closing))
 		pthread_cond_broadcast(&client->changed);
 	unlock_quietly(client);
@@ -92,21 +76,31 @@ static bool inside_submit(sneck_client *client) {
 	return atomic_load(&client->submitter) == (uintptr_t)pthread_self();
 }
 
-static void answer_or_defer(
+static void defer(
         struct carried *carried, const struct lock_outcome *outcome, const struct sneck_error *error) {
 	sneck_client *client = carried->client;
 
-	if (!inside_submit(client)) {
-		answer(carried, outcome, error);
-		return;
-	}
 	carried->outcome = *outcome;
 	if (error)
 		carried->error = *error;
 	pthread_mutex_lock(&client->defer_mutex);
 	snecki_list_append(&client->deferred, &carried->node);
 	pthread_mutex_unlock(&client->defer_mutex);
-	snecki_client_wake(client);
+}
+
+void snecki_carried_answer(struct carried *const *carried, size_t n, const struct lock_outcome *outcomes,
+        const struct sneck_error *error, bool from_read) {
+	sneck_client *client = carried[0]->client;
+
+	if (inside_submit(client)) {
+		for (size_t i = 0; i < n; i++)
+			defer(carried[i], &outcomes[i], error);
+		snecki_client_wake(client);
+		return;
+	}
+	answer(client, carried, n, outcomes, error);
+	if (!from_read) /* else net says when it has read everything */
+		snecki_client_wake_done(client);
 }
 
 void snecki_client_run_deferred(sneck_client *client) {
@@ -119,15 +113,13 @@ void snecki_client_run_deferred(sneck_client *client) {
 		struct carried *carried = LIST_ITEM(client->deferred.next, struct carried, node);
 		snecki_list_remove(&carried->node);
 		pthread_mutex_unlock(&client->defer_mutex);
-		answer(carried, &carried->outcome, &carried->error);
+		answer(client, &carried, 1, &carried->outcome, &carried->error);
 		snecki_client_wake_done(client);
 	}
 }
 
-static void submit(struct carried *carried);
-
-static bool script_unknown(const struct carried *carried, const struct redisReply *reply) {
-	return reply->type == REDIS_REPLY_ERROR && !carried->full_text &&
+bool snecki_script_unknown(const struct redisReply *reply) {
+	return reply->type == REDIS_REPLY_ERROR &&
 	       snecki_server_error_find(reply->str, (size_t)reply->len)->action == ACT_EVAL;
 }
 
@@ -137,7 +129,7 @@ static bool lock_to_resend(struct carried *carried) {
 	sneck_client *client = carried->client;
 
 	snecki_client_lock(client);
-	bool wanted = snecki_call_wanted(call_of(carried));
+	bool wanted = snecki_call_wanted(snecki_call_of(carried));
 	if (wanted)
 		pthread_mutex_lock(&client->send_mutex);
 	pthread_mutex_unlock(&client->mutex);
@@ -147,13 +139,15 @@ static bool lock_to_resend(struct carried *carried) {
 /* The server has never seen the script, or has forgotten it: it did not run, so send its text. That
  * puts it behind what was sent meanwhile, perhaps behind its own withdrawal: then it is not sent. */
 static bool resend_with_text(struct carried *carried) {
+	sneck_client *client = carried->client;
+
 	carried->full_text = true;
 	/* Its thread may have left by now; it is woken by the result, wherever that is read. */
 	carried->req.parker = NULL;
 	if (!lock_to_resend(carried))
 		return false;
-	submit(carried);
-	pthread_mutex_unlock(&carried->client->send_mutex);
+	snecki_carried_submit(carried); /* from here on it may be answered, and gone */
+	pthread_mutex_unlock(&client->send_mutex);
 	return true;
 }
 
@@ -190,18 +184,34 @@ static void count_acks(const struct lock_call *call, const struct redisReply *re
 		        (unsigned)outcome->acked, (unsigned)call->ack_replicas, (unsigned)call->ack_ms);
 }
 
+void snecki_no_reply(const struct req *req, enum req_status status, const struct sneck_error *error,
+        struct lock_outcome *ret, struct sneck_error *retdetail) {
+	if (status == REQ_NOT_SENT) {
+		ret->status = LOCK_FAILED;
+		ret->code = error ? error->code : SNECK_ECONN;
+	} else {
+		ret->status = LOCK_UNKNOWN;
+	}
+	if (error)
+		*retdetail = *error;
+	if (error && status == REQ_UNKNOWN && req->acked)
+		snecki_err(retdetail, SNECK_EREPLICAS,
+		        "the connection broke before the replicas had acknowledged: %s", error->text);
+}
+
 /* Thread: whichever reads. */
 static void request_done(struct req *req, enum req_status status, const struct redisReply *reply,
         const struct sneck_error *error) {
 	struct carried *carried = (struct carried *)(void *)((char *)req - offsetof(struct carried, req));
-	const struct lock_op *op = &call_of(carried)->op;
+	const struct lock_op *op = &snecki_call_of(carried)->op;
 	struct lock_outcome outcome = { 0 };
 	struct sneck_error detail = { 0 };
 
 	switch (status) {
 	case REQ_REPLY:
-		if (!script_unknown(carried, reply)) {
-			dialect_of(carried)->decode(&carried->client->session, op, reply, &outcome, &detail);
+		if (carried->full_text || !snecki_script_unknown(reply)) {
+			snecki_carried_dialect(carried)->decode(
+			        &carried->client->session, op, reply, &outcome, &detail);
 			if (reply->type == REDIS_REPLY_ERROR &&
 			        snecki_server_error_find(reply->str, (size_t)reply->len)->action ==
 			                ACT_REDISCOVER)
@@ -209,7 +219,7 @@ static void request_done(struct req *req, enum req_status status, const struct r
 			if (outcome.status == LOCK_UNKNOWN && reply->type != REDIS_REPLY_ERROR)
 				snecki_conn_break(req->conn, "an answer was not about its request");
 			if (req->acked && outcome.status == LOCK_GRANTED)
-				count_acks(call_of(carried), req->second, &outcome, &detail);
+				count_acks(snecki_call_of(carried), req->second, &outcome, &detail);
 		} else if (resend_with_text(carried)) {
 			return;
 		} else {
@@ -218,25 +228,11 @@ static void request_done(struct req *req, enum req_status status, const struct r
 		}
 		break;
 	case REQ_NOT_SENT:
-		outcome.status = LOCK_FAILED;
-		outcome.code = error ? error->code : SNECK_ECONN;
-		if (error)
-			detail = *error;
-		break;
 	case REQ_UNKNOWN:
-		outcome.status = LOCK_UNKNOWN;
-		if (error && req->acked)
-			snecki_err(&detail, SNECK_EREPLICAS,
-			        "the connection broke before the replicas had acknowledged: %s", error->text);
-		else if (error)
-			detail = *error;
+		snecki_no_reply(req, status, error, &outcome, &detail);
 		break;
 	}
-	sneck_client *client = carried->client;
-	bool deferred = inside_submit(client);
-	answer_or_defer(carried, &outcome, &detail);
-	if (status != REQ_REPLY && !deferred)
-		snecki_client_wake_done(client);
+	snecki_carried_answer(&carried, 1, &outcome, &detail, status == REQ_REPLY);
 }
 
 /* ---- Requests -----------------------------------------------------------------------------------*/
@@ -244,7 +240,7 @@ static void request_done(struct req *req, enum req_status status, const struct r
 /* When a renewal must have been answered, lest the connection be dead: with a fifth of the lease for each,
  * two more fit behind the first, which goes out when a third has passed, before the lease can end. Only
  * leases below five times the command time come to less than that. */
-static uint32_t hurry_of(const struct lock_op *op) {
+uint32_t snecki_renewal_hurry(const struct lock_op *op) {
 	int64_t fifth_ms = op->lease_ms / 5;
 
 	if (op->kind != OP_RENEW || op->must_write) /* that waits for replicas, and nobody for it */
@@ -264,26 +260,32 @@ static void add_wait(const struct lock_call *call, struct req *req) {
 	snecki_buf_resp_u64(&req->bytes, call->ack_ms);
 }
 
-/* Under send_mutex. */
-static void submit(struct carried *carried) {
+void snecki_request_submit(sneck_client *client, struct req *req) {
+	atomic_store(&client->submitter, (uintptr_t)pthread_self());
+	snecki_servers_submit(client->servers, req);
+	atomic_store(&client->submitter, 0);
+}
+
+void snecki_carried_submit(struct carried *carried) {
 	sneck_client *client = carried->client;
+	const struct dialect *dialect = snecki_carried_dialect(carried);
+	struct lock_call *call = snecki_call_of(carried);
 
 	snecki_buf_clear(&carried->req.bytes);
-	carried->req.hurry_ms = hurry_of(&call_of(carried)->op);
-	int r = dialect_of(carried)->encode(&client->session, &call_of(carried)->op, carried->name,
-	        carried->name_len, carried->full_text, &carried->req.bytes);
-	add_wait(call_of(carried), &carried->req);
-	atomic_store(&client->submitter, (uintptr_t)pthread_self());
-	if (r < 0) {
-		struct lock_outcome outcome = { .status = LOCK_FAILED, .code = r };
-		struct sneck_error error = { 0 };
-		if (r == SNECK_ENOTSUP)
-			snecki_err(&error, r, "the %s dialect cannot do this", dialect_of(carried)->name);
-		answer_or_defer(carried, &outcome, &error);
-	} else {
-		snecki_servers_submit(client->servers, &carried->req);
+	carried->req.hurry_ms = snecki_renewal_hurry(&call->op);
+	int r = dialect->encode(&client->session, &call->op, carried->name, carried->name_len,
+	        carried->full_text, &carried->req.bytes);
+	add_wait(call, &carried->req);
+	if (r == 0) {
+		snecki_request_submit(client, &carried->req);
+		return;
 	}
-	atomic_store(&client->submitter, 0);
+	struct lock_outcome outcome = { .status = LOCK_FAILED, .code = r };
+	struct sneck_error error = { 0 };
+	if (r == SNECK_ENOTSUP)
+		snecki_err(&error, r, "the %s dialect cannot do this", dialect->name);
+	defer(carried, &outcome, &error);
+	snecki_client_wake(client);
 }
 
 /* From now on there are messages worth hearing. */
@@ -296,7 +298,7 @@ static void listen_from_now(sneck_client *client) {
 
 static void on_send(void *ctx, struct lock_call *call, const char *name, size_t name_len) {
 	sneck_client *client = ctx;
-	struct carried *carried = carried_of(call);
+	struct carried *carried = snecki_carried_of(call);
 
 	carried->client = client;
 	carried->name = name;
@@ -353,11 +355,7 @@ static void submit_and_unlock(sneck_client *client, struct list *done) {
 		snecki_client_wake(client);
 	if (!any)
 		return;
-	LIST_EACH (at, &batch) {
-		struct carried *carried = LIST_ITEM(at, struct carried, node);
-		snecki_list_remove(at);
-		submit(carried);
-	}
+	snecki_submit_all(client, &batch);
 	pthread_mutex_unlock(&client->send_mutex);
 	if (record) /* behind the first lock that is asked for, which does not wait for it */
 		snecki_record_write(client);

@@ -38,6 +38,14 @@ struct session_record {
 	int64_t since_ms; /* Unix time by the session's own clock */
 };
 
+/* One of several renewals that go in one request. */
+enum { RENEWALS_MAX = 32 };
+struct renewal {
+	const struct lock_op *op;
+	const char *name;
+	size_t name_len;
+};
+
 struct dialect {
 	const char *name;
 	struct lock_traits traits;
@@ -53,6 +61,14 @@ struct dialect {
 	 * for LOCK_BROKEN who did it and why. */
 	void (*decode)(const struct dialect_session *session, const struct lock_op *op,
 	        const struct redisReply *reply, struct lock_outcome *ret, struct sneck_error *reterr);
+	/* Up to RENEWALS_MAX renewals, plain ones (no token to report, not must_write) of one lease length,
+	 * on one server and, in a cluster, in one slot, as one script call. NULL: each goes by itself. */
+	int (*encode_renewals)(const struct dialect_session *session, const struct renewal *renewals,
+	        size_t n, bool full_text, struct buf *out);
+	/* Read the reply, which is no error, into `ret`: LOCK_GRANTED, or LOCK_UNKNOWN for one of which
+	 * nothing was changed, so that it is to go by itself. False: it does not fit this request at all. */
+	bool (*decode_renewals)(const struct dialect_session *session, const struct renewal *renewals,
+	        size_t n, const struct redisReply *reply, struct lock_outcome *ret);
 	/* May this be the name of a lock? NULL: any may. 0 or SNECK_EINVAL, with the reason. */
 	int (*check_name)(const struct dialect_session *session, const char *name, size_t name_len,
 	        struct sneck_error *reterr);

@@ -10,7 +10,7 @@ enum {
 	LINGER_LEAST_NS = 1000000, /* a wanted writer's grant lingers until this long after it was granted */
 	LINGER_MARK_NS = 50000000, /* the server is told that a grant lingers once it has for so long */
 	RENEW_INFLIGHT_MAX = 256,  /* of each lane */
-	RENEW_ALONG_MAX = 64,      /* so many at a time, if they are sent before they are due */
+	RENEW_ALONG_MAX = 32,      /* so many at a time, if they are sent before they are due */
 	LANES = 64,                /* servers that are told apart; beyond that some share one */
 	LANE_UNKNOWN = LANES,
 	CLAIM_LATER_MS = 20,        /* what is given back within this costs no claim */

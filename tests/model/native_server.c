@@ -217,15 +217,57 @@ static redisReply *run_call(
 	return reply;
 }
 
+static void run_among_many(struct model_state *state, const struct dialect_session *session,
+        const struct lock_op *op, int64_t now_us, struct model_result *ret) {
+	static struct buf call = BUF_INIT;
+	const struct renewal renewal = { op, "t", 1 };
+
+	if (snecki_native.encode_renewals(session, &renewal, 1, false, &call) != 0)
+		die("cannot encode");
+	redisReply *reply = run_call(state, &call, now_us, ret);
+	if (!snecki_native.decode_renewals(session, &renewal, 1, reply, &ret->outcome))
+		die("renew_many: an answer that cannot be read");
+	freeReplyObject(reply);
+}
+
+static uint64_t last_token(const struct model_state *state) {
+	for (int i = 0; i < state->n; i++)
+		if (strcmp(state->members[i].name, "#1") == 0)
+			return (uint64_t)state->members[i].score;
+	return 0;
+}
+
+/* One of many does what a single one does, or nothing at all. */
+static bool same_renewal(const struct model_state *before, const struct model_state *many_state,
+        const struct model_result *many, const struct model_state *state, const struct model_result *single) {
+	const struct lock_outcome *a = &many->outcome, *b = &single->outcome;
+
+	if (many->notes_n)
+		return false;
+	if (a->status == LOCK_UNKNOWN)
+		return memcmp(before, many_state, sizeof(*before)) == 0;
+	return b->status == LOCK_GRANTED && !b->wanted && !b->more && single->notes_n == 0 &&
+	       a->token == b->token && a->deadline_ms == b->deadline_ms && a->server_us == b->server_us &&
+	       memcmp(state, many_state, sizeof(*state)) == 0;
+}
+
 void native_server_run(struct model_state *state, const struct dialect_session *session,
         const struct lock_op *op, int64_t now_us, struct model_result *ret) {
 	static struct buf call = BUF_INIT;
+	static struct model_state before, copy;
+	static struct model_result many;
+	bool plain = op->kind == OP_RENEW && !op->must_write && op->last_token <= last_token(state);
 
+	if (plain) {
+		before = copy = *state;
+		run_among_many(&copy, session, op, now_us, &many);
+	}
 	if (snecki_native.encode(session, op, "t", 1, false, &call) != 0)
 		die("cannot encode");
 	redisReply *reply = run_call(state, &call, now_us, ret);
 	snecki_native.decode(session, op, reply, &ret->outcome, NULL);
 	freeReplyObject(reply);
+	ret->differs = plain && !same_renewal(&before, &copy, &many, state, ret);
 }
 
 void native_server_break(struct model_state *state, const struct dialect_session *session, const char *id,

@@ -37,6 +37,7 @@ struct model_note {
 
 struct model_result {
 	struct lock_outcome outcome;
+	bool differs; /* OP_RENEW: as one of many it would have done something else */
 	int notes_n;
 	struct model_note notes[MODEL_NOTES];
 };
@@ -49,7 +50,8 @@ bool native_server_up(void);
 bool native_server_load(const char *const *faults);
 void native_server_down(void);
 
-/* Run `op` of `session` on `state` at server time `now_us`. */
+/* Run `op` of `session` on `state` at server time `now_us`. A renewal that may be one of many is tried so as
+ * well, on a copy. */
 void native_server_run(struct model_state *state, const struct dialect_session *session,
         const struct lock_op *op, int64_t now_us, struct model_result *ret);
 /* Break the hold or wait `id` (which must be there). */

@@ -174,6 +174,8 @@ static void execute(struct world *world, const struct message *request) {
 	reply.outcome = result.outcome;
 	if (result.outcome.status == LOCK_FAILED || result.outcome.status == LOCK_UNKNOWN)
 		world_violation(world, "an error reply to operation %d", request->op.kind);
+	if (result.differs)
+		world_violation(world, "one of many renewals is not like a single one");
 	world_send(world, &reply);
 	send_grants(world, &result);
 	check_state(world);

@@ -241,7 +241,7 @@ static void what_is_due_soon_goes_along(void **state) {
 	assert_true(snecki_core_next_due(bench->core) > bench->now_ns + EARLY_NS);
 }
 
-static void not_more_than_64_go_along(void **state) {
+static void not_more_than_so_many_go_along(void **state) {
 	struct bench *bench = bench_of(state);
 
 	hold_many(bench, 999);
@@ -639,7 +639,7 @@ int main(void) {
 		TEST(a_lease_that_is_over_is_given_back_and_asked_for_again),
 		TEST(at_most_256_renewals_are_under_way),
 		TEST(what_is_due_soon_goes_along),
-		TEST(not_more_than_64_go_along),
+		TEST(not_more_than_so_many_go_along),
 		TEST(a_message_grants_and_is_claimed),
 		TEST(a_claim_finds_it_gone),
 		TEST(a_message_may_be_forged),

@@ -76,11 +76,15 @@ bool snecki_native_read_counter(const char *text, size_t len, uint64_t *ret) {
 	return true;
 }
 
+static bool is_escaped(char c) {
+	return c == '%' || c == '{' || c == '}';
+}
+
 static void add_escaped(struct buf *out, const char *name, size_t name_len) {
 	size_t from = 0;
 	for (size_t i = 0; i < name_len; i++) {
 		char c = name[i];
-		if (c != '%' && c != '{' && c != '}')
+		if (!is_escaped(c))
 			continue;
 		snecki_buf_add(out, name + from, i - from);
 		snecki_buf_add_str(out, c == '%' ? "%25" : c == '{' ? "%7B" : "%7D");
@@ -264,26 +268,27 @@ void snecki_native_script(struct buf *out, const struct script *script, bool rea
 	snecki_buf_resp_str(out, "1");
 }
 
-/* The key as a bulk string: its length stands before it, so it is put together apart. */
 int snecki_native_add_key(struct buf *out, const char *name_space, const char *name, size_t name_len) {
-	struct buf key = BUF_INIT;
-	int r = snecki_native_key(name_space, name, name_len, &key);
-	if (r == 0 && !snecki_buf_resp_bulk(out, key.data, key.len))
-		r = SNECK_ENOMEM;
-	snecki_buf_done(&key);
+	size_t start = out->len, escapes = 0;
+	for (size_t i = 0; i < name_len; i++)
+		escapes += is_escaped(name[i]);
+	snecki_buf_resp_bulk_begin(out, strlen(name_space) + strlen(":{}") + name_len + 2 * escapes);
+	int r = snecki_native_key(name_space, name, name_len, out);
+	if (!snecki_buf_resp_bulk_end(out))
+		return SNECK_ENOMEM;
+	if (r < 0)
+		out->len = start;
 	return r;
 }
 
 /* In a cluster the scripts know it: it is the lock's key and a colon. */
 int snecki_native_add_channel_prefix(struct buf *out, const struct dialect_session *session) {
-	struct buf prefix = BUF_INIT;
-	if (!session->sharded) {
-		snecki_buf_add_str(&prefix, session->name_space);
-		snecki_buf_add_str(&prefix, ":!");
-	}
-	int r = prefix.failed || !snecki_buf_resp_bulk(out, prefix.data, prefix.len) ? SNECK_ENOMEM : 0;
-	snecki_buf_done(&prefix);
-	return r;
+	if (session->sharded)
+		return snecki_buf_resp_str(out, "") ? 0 : SNECK_ENOMEM;
+	snecki_buf_resp_bulk_begin(out, strlen(session->name_space) + strlen(":!"));
+	snecki_buf_add_str(out, session->name_space);
+	snecki_buf_add_str(out, ":!");
+	return snecki_buf_resp_bulk_end(out) ? 0 : SNECK_ENOMEM;
 }
 
 static int encode(const struct dialect_session *session, const struct lock_op *op, const char *name,
@@ -438,6 +443,8 @@ const struct dialect snecki_native = {
 	.name = "native",
 	.encode = encode,
 	.decode = snecki_native_decode,
+	.encode_renewals = snecki_native_encode_renewals,
+	.decode_renewals = snecki_native_decode_renewals,
 	.channel = channel,
 	.read_note = read_note,
 	.lock_channel = lock_channel,

@@ -37,6 +37,12 @@ int snecki_native_add_key(struct buf *out, const char *name_space, const char *n
 /* 0 or SNECK_ENOMEM */
 int snecki_native_add_channel_prefix(struct buf *out, const struct dialect_session *session);
 
+/* native_renewals.c */
+int snecki_native_encode_renewals(const struct dialect_session *session, const struct renewal *renewals,
+        size_t n, bool full_text, struct buf *out);
+bool snecki_native_decode_renewals(const struct dialect_session *session, const struct renewal *renewals,
+        size_t n, const struct redisReply *reply, struct lock_outcome *ret);
+
 /* native_record.c */
 int snecki_native_encode_record(const struct dialect_session *session, const struct session_record *record,
         int64_t ttl_ms, bool full_text, struct buf *out);
