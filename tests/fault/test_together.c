@@ -28,13 +28,13 @@ struct rig {
 	sneck_hold *holds[HOLDS];
 };
 
-static const char *name_of(int i, char out[16]) {
-	snprintf(out, 16, "door-%d", i);
+static const char *name_of(int i, char out[24]) {
+	snprintf(out, 24, "door-%d", i);
 	return out;
 }
 
 static void rig_up(struct rig *rig) {
-	char name[16];
+	char name[24];
 
 	test_proxy_start(&rig->proxy, server->socket_path);
 	rig->client = test_open(rig->proxy.url);
@@ -84,7 +84,7 @@ static void many_go_in_few_requests(void **state) {
 static void each_is_renewed_on_the_server(void **state) {
 	(void)state;
 	struct rig rig;
-	char name[16], key[160];
+	char name[24], key[160];
 	rig_up(&rig);
 	int64_t soon_ms = test_server_ms(server) + 5000;
 	for (int i = 0; i < HOLDS; i++) {
@@ -103,7 +103,7 @@ static void each_is_told_what_is_its_own(void **state) {
 	(void)state;
 	enum { GONE = 3, BROKEN = 10, WANTED = 20 };
 	struct rig rig;
-	char name[16], key[160], id[SNECK_ID_MAX];
+	char name[24], key[160], id[SNECK_ID_MAX];
 	rig_up(&rig);
 	sneck_client *other = test_open(server->url);
 	struct test_call call;
@@ -136,7 +136,7 @@ static void a_number_that_was_used_is_reported(void **state) {
 	(void)state;
 	enum { PASSED_ON = 4 };
 	struct rig rig;
-	char name[16];
+	char name[24];
 	rig_up(&rig);
 	struct test_call call;
 	test_call_start(&call, rig.client, name_of(PASSED_ON, name), SNECK_WRITE, NULL);
@@ -229,7 +229,7 @@ static void a_right_to_one_of_them(void **state) {
 	options.password = "word";
 	assert_int_equal(sneck_open(proxy.url, &options, &rig.client, NULL), 0);
 	for (int i = 0; i < HOLDS; i++) {
-		char name[16];
+		char name[24];
 		snprintf(name, sizeof name, "%s-%d", i == DENIED ? "gate" : "door", i);
 		rig.holds[i] = test_take(rig.client, name, SNECK_WRITE, 0);
 	}

@@ -14,7 +14,7 @@ enum { LOCKS = 8 };
 /* "l0", "l1", … and the same attempt of A on each. */
 struct many {
 	struct lock_op ops[RENEWALS_MAX];
-	char names[RENEWALS_MAX][8];
+	char names[RENEWALS_MAX][24];
 	struct renewal renewals[RENEWALS_MAX];
 	struct lock_outcome outcomes[RENEWALS_MAX];
 	size_t n;
