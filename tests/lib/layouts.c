@@ -115,7 +115,7 @@ long test_layout_members(const struct test_server *server, const char *name, con
 		count += test_redis_int(server, "LLEN redisson_lock_queue:{%s}", name);
 	else if (strcmp(kinds, "w") == 0 || strcmp(kinds, "u") == 0)
 		count += count_listeners(server, name);
-	else if (strcmp(kinds, "rwu") == 0 && strncmp(test_dialect(), "redisson:", 9) != 0)
+	else if (strstr(kinds, "rwu") && strncmp(test_dialect(), "redisson:", 9) != 0)
 		count += test_redis_int(
 		        server, "EXISTS {%s}:%s", name, is_counted() ? "sneck_upgrader" : "wait_write");
 	freeReplyObject(fields);
