@@ -29,8 +29,9 @@ topologies-quick: setup-dev ## the native dialect on every topology, each other 
 	@tools/build.sh dev
 	@tools/run-tests.sh build/dev -L topology-ci --stop-time "$$(date -d '+$(or $(MINUTES),10) minutes' +%T)" $(CTEST)
 
-# What sanitizers are spared: tests of the rigs themselves, and long waits for servers that run no code of ours.
-UNSANITIZED := ^(test_half_open|test_cluster_rig|test_doctor_failover|test_cli_sentinel|test_sentinel_stale|test_secrets|mutants_.*)$$
+# What sanitizers are spared: tests of the rigs themselves, other libraries, and long waits for servers that run no
+# code of ours.
+UNSANITIZED := ^(control_naive|control_redispy.*|test_half_open|test_cluster_rig|test_doctor_failover|test_cli_sentinel|test_sentinel_stale|test_secrets|mutants_.*)$$
 
 asan: setup-dev ## the tests with AddressSanitizer and UndefinedBehaviorSanitizer
 	@tools/build.sh asan

@@ -4,7 +4,7 @@ sneck_test(explore_native explore_native.c native_actor.c native_mutants.c nativ
   LABEL model TIMEOUT 60)
 add_test(NAME explore_native_exhaustive COMMAND explore_native --exhaustive --only lost-replies)
 add_test(NAME explore_native_upgrade COMMAND explore_native --exhaustive --only upgrade)
-set_tests_properties(explore_native_exhaustive explore_native_upgrade PROPERTIES TIMEOUT 120 LABELS model)
+set_tests_properties(explore_native_exhaustive explore_native_upgrade PROPERTIES TIMEOUT 120 COST 120 LABELS model)
 
 # Minutes and more (late-messages alone has millions of states): ctest -C long.
 add_test(NAME explore_native_mutants COMMAND explore_native --mutants --seconds 120 --seed 7 CONFIGURATIONS long)

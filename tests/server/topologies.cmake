@@ -37,7 +37,7 @@ function(sneck_on_topology program topology roles)
     list(APPEND labels topology-ci)
   endif()
   add_test(NAME ${name} COMMAND ${program})
-  set_tests_properties(${name} PROPERTIES TIMEOUT 180 LABELS "${labels}" ENVIRONMENT "${environment}")
+  set_tests_properties(${name} PROPERTIES TIMEOUT 180 COST 100 LABELS "${labels}" ENVIRONMENT "${environment}")
 endfunction()
 
 foreach(topology ${topologies})
