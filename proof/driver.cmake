@@ -76,4 +76,4 @@ target_link_libraries(sneck-nemesis PRIVATE sneck_proof sneck_testlib sneck_test
 add_dependencies(sneck-nemesis sneck-worker false_clock fault_alloc no_sync)
 
 add_test(NAME nemesis COMMAND ${PROJECT_SOURCE_DIR}/tests/fault/check_nemesis.sh $<TARGET_FILE:sneck-nemesis>)
-set_tests_properties(nemesis PROPERTIES TIMEOUT 120 LABELS "fault")
+set_tests_properties(nemesis PROPERTIES TIMEOUT 120 COST 180 LABELS "fault")
