@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The background thread's side of the command connection: it makes the connection, reads when no
  * caller does, notices silence and hang-up, and takes a broken connection down. Creating and
- * freeing are here as well, since they are about the same things.
+ * freeing are here as well, and what is about the connection as a whole rather than about one request.
  *
  * Its poll covers the socket in two ways. With requests in flight that no thread waits for, the role is
  * ROLE_POLLED: the poll waits for input, and a caller that parks may take the role over (the poll then
@@ -172,6 +172,47 @@ void snecki_conn_free(struct conn *conn) {
 	snecki_link_done(&conn->link);
 	pthread_mutex_destroy(&conn->mutex);
 	free_parts(conn);
+}
+
+/* ---- For whoever looks at it, or means all of it -----------------------------------------------*/
+
+void snecki_conn_want(struct conn *conn) {
+	pthread_mutex_lock(&conn->mutex);
+	if (conn->state != CONN_UP && !conn->wanted) {
+		conn->wanted = true;
+		snecki_conn_wake_background(conn);
+	}
+	pthread_mutex_unlock(&conn->mutex);
+}
+
+bool snecki_conn_is_up(struct conn *conn) {
+	pthread_mutex_lock(&conn->mutex);
+	bool up = conn->state == CONN_UP;
+	pthread_mutex_unlock(&conn->mutex);
+	return up;
+}
+
+void snecki_conn_counters(struct conn *conn, struct conn_counters *ret) {
+	pthread_mutex_lock(&conn->mutex);
+	*ret = conn->counters;
+	pthread_mutex_unlock(&conn->mutex);
+}
+
+size_t snecki_conn_in_line(struct conn *conn) {
+	pthread_mutex_lock(&conn->mutex);
+	size_t n = conn->inflight_n;
+	LIST_EACH (node, &conn->queued)
+		n++;
+	pthread_mutex_unlock(&conn->mutex);
+	return n;
+}
+
+void snecki_conn_break(struct conn *conn, const char *text) {
+	struct sneck_error why;
+	snecki_err(&why, SNECK_ECONN, "%s", text);
+	pthread_mutex_lock(&conn->mutex);
+	snecki_conn_mark_broken(conn, &why);
+	pthread_mutex_unlock(&conn->mutex);
 }
 
 /* ---- Coming up and going down ---------------------------------------------------------------*/
