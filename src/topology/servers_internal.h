@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What servers.c (nodes, life, the poll loop) and route.c (where a request goes) share. */
+/* What servers.c (the map, life, the poll loop), nodes.c and acks.c (the connections) and route.c (where a
+ * request goes) share. */
 #ifndef SNECK_TOPOLOGY_SERVERS_INTERNAL_H
 #define SNECK_TOPOLOGY_SERVERS_INTERNAL_H
 
@@ -76,10 +77,15 @@ void snecki_acks_close(struct node *node);
 void snecki_acks_free(struct node *node);
 void snecki_acks_abandon(struct node *node);
 
-/* servers.c */
-int snecki_node_connection(struct node *node, bool main, struct conn **ret);
+/* nodes.c */
 struct node *snecki_node_at(struct servers *servers, unsigned index);
 struct node *snecki_node_find(struct servers *servers, const struct endpoint *at);
+/* Thread: background. One more, in the poll loop as well; `at` NULL: where the URL or the sentinel says.
+ * NULL: no memory for another, or far too many. */
+struct node *snecki_node_make(struct servers *servers, const struct endpoint *at);
+void snecki_node_free(struct node *node);
+/* `main`: it is the one that tells whether the node can be reached. */
+int snecki_node_connection(struct node *node, bool main, struct conn **ret);
 
 /* route.c. Thread: as conn_config says; ctx is the node. */
 bool snecki_route_redirect(void *node, struct req *req, const struct redisReply *reply);
