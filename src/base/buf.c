@@ -96,11 +96,8 @@ void snecki_buf_consume(struct buf *buf, size_t len) {
 	buf->len -= len;
 }
 
-enum { DIGITS_MAX = 20 };
-
-/* Without the cost of printf: every request has a dozen of these. Returns where the digits begin, which end
- * at `end`. */
-static char *write_digits(char *end, uint64_t number) {
+/* Without the cost of printf: every request has a dozen of these. */
+char *snecki_digits(char *end, uint64_t number) {
 	do {
 		*--end = (char)('0' + number % 10);
 		number /= 10;
@@ -114,7 +111,7 @@ static bool add_header(struct buf *buf, char type, size_t number) {
 	char *end = text + sizeof(text) - 2;
 	end[0] = '\r';
 	end[1] = '\n';
-	char *at = write_digits(end, number);
+	char *at = snecki_digits(end, number);
 	*--at = type;
 	return snecki_buf_add(buf, at, (size_t)(text + sizeof(text) - at));
 }
@@ -142,7 +139,7 @@ bool snecki_buf_resp_str(struct buf *buf, const char *str) {
 
 static bool resp_number(struct buf *buf, bool negative, uint64_t size) {
 	char text[1 + DIGITS_MAX];
-	char *end = text + sizeof(text), *at = write_digits(end, size);
+	char *end = text + sizeof(text), *at = snecki_digits(end, size);
 	if (negative)
 		*--at = '-';
 	return snecki_buf_resp_bulk(buf, at, (size_t)(end - at));

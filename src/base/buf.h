@@ -27,6 +27,10 @@ bool snecki_buf_add_str(struct buf *buf, const char *str);
 bool snecki_buf_printf(struct buf *buf, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void snecki_buf_consume(struct buf *buf, size_t len); /* drops bytes from the front */
 
+/* Decimal digits that end at `end`; returns where they begin. */
+enum { DIGITS_MAX = 20 };
+char *snecki_digits(char *end, uint64_t number);
+
 /* RESP: an array header, and one bulk string. */
 bool snecki_buf_resp_array(struct buf *buf, size_t count);
 bool snecki_buf_resp_bulk(struct buf *buf, const void *data, size_t len);

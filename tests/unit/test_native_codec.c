@@ -151,9 +151,9 @@ static void encoded(const struct lock_op *op, bool full_text, char *ret_text, si
 static void test_requests(void **state) {
 	(void)state;
 	static const char *const expected[OP_KINDS] = {
-		[OP_ACQUIRE] = "W 30000 3000 p 5 1z",
+		[OP_ACQUIRE] = "Whost:1:ab.11 30000 10000 3000 p ns:! 5 1z",
 		[OP_BEAT] = "W 30000 3000 '' 5 1z",
-		[OP_RELEASE] = "W 99 1 60000 5 1z",
+		[OP_RELEASE] = "Whost:1:ab.11 10000 60000 ns:! 99 1 5 1z",
 		[OP_RENEW] = "W 30000 99 0 0",
 		[OP_UPGRADE] = "10 30000 3000 1 5 1z",
 		[OP_DOWNGRADE] = "10 30000 99",
@@ -165,8 +165,9 @@ static void test_requests(void **state) {
 	for (int kind = 0; kind < OP_KINDS; kind++) {
 		struct lock_op op = full_op((enum lock_op_kind)kind);
 		char text[512], wanted[512];
-		snprintf(wanted, sizeof(wanted), "host:1:ab.11 10000 ns:!%s%s", expected[kind][0] ? " " : "",
-		        expected[kind]);
+		bool short_ = kind == OP_ACQUIRE || kind == OP_RELEASE;
+		snprintf(wanted, sizeof(wanted), "%s%s%s", short_ ? "" : "host:1:ab.11 10000 ns:!",
+		        short_ || !expected[kind][0] ? "" : " ", expected[kind]);
 		encoded(&op, false, text, sizeof(text));
 		assert_string_equal(text, wanted);
 		encoded(&op, true, text, sizeof(text));
@@ -189,10 +190,30 @@ static void test_requests_of_an_upgrade(void **state) {
 	op.kind = OP_ACQUIRE;
 	op.prefer = false;
 	encoded(&op, false, text, sizeof(text));
-	assert_string_equal(text, "host:1:ab.11 10000 ns:! W 30000 3000 n");
+	assert_string_equal(text, "Whost:1:ab.11 30000 10000 3000 n ns:!");
 	op.queue = false;
 	encoded(&op, false, text, sizeof(text));
-	assert_string_equal(text, "host:1:ab.11 10000 ns:! W 30000 3000 ''");
+	assert_string_equal(text, "Whost:1:ab.11 30000 10000 3000 - ns:!");
+}
+
+static void test_a_release_that_asks_for_nothing_else_is_short(void **state) {
+	(void)state;
+	struct lock_op op = { .kind = OP_RELEASE, .mode = 'R', .attempt = 37 };
+	char text[512];
+	encoded(&op, false, text, sizeof(text));
+	assert_string_equal(text, "Rhost:1:ab.11 10000 60000 ns:!");
+	op.last_token = 7;
+	encoded(&op, false, text, sizeof(text));
+	assert_string_equal(text, "Rhost:1:ab.11 10000 60000 ns:! 7 0");
+	op.last_token = 0;
+	op.shrink_expiry = true;
+	encoded(&op, false, text, sizeof(text));
+	assert_string_equal(text, "Rhost:1:ab.11 10000 60000 ns:! 0 1");
+	op.shrink_expiry = false;
+	op.bury_n = 1;
+	op.bury[0] = 36;
+	encoded(&op, false, text, sizeof(text));
+	assert_string_equal(text, "Rhost:1:ab.11 10000 60000 ns:! 0 0 10");
 }
 
 static void test_a_refused_name_writes_nothing(void **state) {
@@ -235,6 +256,58 @@ static void test_reads_a_grant(void **state) {
 	assert_int_equal(got.deadline_ms, 1700000030000);
 	assert_int_equal(got.holder_deadline_ms, 0);
 	assert_true(got.more && got.wanted && !got.released_grant && !got.retry);
+}
+
+#define SHORT_GRANT "$30\r\nWhost:1:ab.11 1700000000000001\r\n"
+#define SHORT_DONE "$13\r\nWhost:1:ab.11\r\n"
+
+static void test_reads_what_is_said_of_a_free_lock(void **state) {
+	(void)state;
+	struct lock_outcome got = decoded(OP_ACQUIRE, SHORT_GRANT, strlen(SHORT_GRANT), NULL);
+	assert_int_equal(got.status, LOCK_GRANTED);
+	assert_int_equal(got.code, 0);
+	assert_int_equal(got.server_us, 1700000000000001);
+	assert_int_equal(got.token, 1700000000000001);
+	assert_int_equal(got.deadline_ms, 1700000030000); /* the lease that was asked for */
+	assert_true(!got.more && !got.wanted && !got.released_grant && !got.retry && !got.holder[0]);
+	got = decoded(OP_RELEASE, SHORT_DONE, strlen(SHORT_DONE), NULL);
+	assert_int_equal(got.status, LOCK_DONE);
+	assert_true(got.server_us == 0 && got.token == 0 && !got.more && !got.wanted);
+}
+
+/* Of another attempt, of another mode, of a part of it, of more than it; no number; an answer to something
+ * else. */
+static void test_believes_no_short_answer_that_does_not_fit(void **state) {
+	(void)state;
+	static const char *const grants[] = { SHORT_DONE, "$30\r\nWhost:1:ab.12 1700000000000001\r\n",
+		"$30\r\nRhost:1:ab.11 1700000000000001\r\n", "$29\r\nWhost:1:ab.1 1700000000000001\r\n",
+		"$31\r\nWhost:1:ab.11x 1700000000000001\r\n", "$29\r\nWhost:1:ab.111700000000000001\r\n",
+		"$14\r\nWhost:1:ab.11 \r\n", "$15\r\nWhost:1:ab.11 0\r\n", "$16\r\nWhost:1:ab.11 -1\r\n",
+		"$30\r\nWhost:1:ab.11 17000000000000a1\r\n", "$30\r\nWhost:1:ab.11 9999999999999999\r\n",
+		"$16\r\n1700000000000001\r\n", "+Whost:1:ab.11 1700000000000001\r\n" };
+	static const char *const dones[] = { SHORT_GRANT, "$13\r\nWhost:1:ab.12\r\n",
+		"$13\r\nRhost:1:ab.11\r\n", "$12\r\nWhost:1:ab.1\r\n", "$14\r\nWhost:1:ab.11x\r\n",
+		"$14\r\nWhost:1:ab.11\0\r\n", "$0\r\n\r\n", "$4\r\ndone\r\n" };
+	for (size_t i = 0; i < sizeof(grants) / sizeof(grants[0]); i++) {
+		struct lock_outcome got = decoded(OP_ACQUIRE, grants[i], strlen(grants[i]), NULL);
+		if (got.status != LOCK_UNKNOWN || got.token != 0 || got.deadline_ms != 0)
+			fail_msg("believed the grant %s", grants[i]);
+	}
+	for (size_t i = 0; i < sizeof(dones) / sizeof(dones[0]); i++) {
+		if (decoded(OP_RELEASE, dones[i], strlen(dones[i]), NULL).status != LOCK_UNKNOWN)
+			fail_msg("believed the release %s", dones[i]);
+	}
+	for (int kind = 0; kind < OP_KINDS; kind++) {
+		if (kind != OP_ACQUIRE)
+			assert_int_equal(
+			        decoded((enum lock_op_kind)kind, SHORT_GRANT, strlen(SHORT_GRANT), NULL)
+			                .status,
+			        LOCK_UNKNOWN);
+		if (kind != OP_RELEASE)
+			assert_int_equal(
+			        decoded((enum lock_op_kind)kind, SHORT_DONE, strlen(SHORT_DONE), NULL).status,
+			        LOCK_UNKNOWN);
+	}
 }
 
 static void test_reads_who_stands_in_the_way(void **state) {
@@ -451,8 +524,11 @@ int main(void) {
 		cmocka_unit_test(test_keys),
 		cmocka_unit_test(test_requests),
 		cmocka_unit_test(test_requests_of_an_upgrade),
+		cmocka_unit_test(test_a_release_that_asks_for_nothing_else_is_short),
 		cmocka_unit_test(test_a_refused_name_writes_nothing),
 		cmocka_unit_test(test_reads_a_grant),
+		cmocka_unit_test(test_reads_what_is_said_of_a_free_lock),
+		cmocka_unit_test(test_believes_no_short_answer_that_does_not_fit),
 		cmocka_unit_test(test_reads_who_stands_in_the_way),
 		cmocka_unit_test(test_believes_nothing_that_does_not_fit),
 		cmocka_unit_test(test_longer_replies_do_not_fit_either),

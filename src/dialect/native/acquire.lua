@@ -1,29 +1,33 @@
--- KEYS lock; ARGV attempt, keep ms, channel prefix, mode (R|W), lease ms, waiter lease ms, class (''|n|p), own counters…
--- REPLY granted|gone|buried, us, attempt, token, deadline, flags; broken: … reason, ms that it is kept; waiting|busy: … latest holder deadline, flags, ahead, holder
-local key, attempt, keep, channel = KEYS[1], ARGV[1], tonumber(ARGV[2]), ARGV[3]
-local mode, lease, wait_lease, class = ARGV[4], tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7]
-local first = redis.call('ZRANGE', key, '0', '0')[1]
+-- KEYS lock; ARGV hold id (mode R|W, attempt), lease ms, keep ms, 'waiter lease ms, class (-|n|p), channel prefix', own counters…
+-- REPLY hold id, blank, us: granted, us is the token. Or: granted|gone|buried, us, attempt, token, deadline, flags; broken: … reason, ms that it is kept; waiting|busy: … latest holder deadline, flags, ahead, holder
+local key, hold, lease, keep = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
+local place = redis.call('ZRANK', key, '#1')
 -- @include shared/now.lua
 
--- Nobody is there: no key, or the last token alone. This path is what an uncontended lock costs.
-if not first or first == '#1' then
-	local deadline, token = now + lease, us
-	local ends = deadline
-	local text = string.format('%d', us)
-	if redis.call('ZADD', key, 'GT', 'CH', text, '#1', string.format('%d', deadline), mode .. attempt) == 1 then
-		-- The last token is ahead of the clock, which has stepped back.
-		token = tonumber((redis.call('ZSCORE', key, '#1'))) + 1
-		text = string.format('%d', token)
-		ends = math.max(deadline, math.ceil(token / 1000))
-		redis.call('ZADD', key, text, '#1')
+-- Nobody is there: no key, or the last token alone. This path is what an uncontended lock costs, so whatever is not
+-- needed for it comes behind it.
+if place == 0 or (not place and redis.call('EXISTS', key) == 0) then
+	local deadline, text = now + lease, string.format('%d', us)
+	if redis.call('ZADD', key, 'GT', 'CH', text, '#1', string.format('%d', deadline), hold) == 2 then
+		redis.call('PEXPIREAT', key, string.format('%d', deadline + keep))
+		return hold .. ' ' .. text
 	end
+	-- The last token is ahead of the clock, which has stepped back.
+	local token = tonumber((redis.call('ZSCORE', key, '#1'))) + 1
+	local ends = math.max(deadline, math.ceil(token / 1000))
+	text = string.format('%d', token)
+	redis.call('ZADD', key, text, '#1')
 	redis.call('PEXPIREAT', key, string.format('%d', ends + keep))
-	return { 'granted', us, attempt, text, deadline, 0 }
+	return { 'granted', us, string.sub(hold, 2), text, deadline, 0 }
 end
+
+local mode, attempt = string.match(hold, '^(.)(.*)$')
+local wait_lease, class, channel = string.match(ARGV[4], '^(%d+) (.) (.*)$')
+local first = redis.call('ZRANGE', key, '0', '0')[1]
 
 -- Readers hold it, the first of them to die lives, and nobody waits (a waiter would come first).
 if mode == 'R' and string.byte(first) == 82 then
-	local known = redis.call('ZMSCORE', key, '#1', first, 'R' .. attempt, 'r' .. attempt, 'x' .. attempt, 'b' .. attempt)
+	local known = redis.call('ZMSCORE', key, '#1', first, hold, 'r' .. attempt, 'x' .. attempt, 'b' .. attempt)
 	local joins = known[1] and tonumber(known[2]) > now and not (known[3] or known[4] or known[5] or known[6])
 	local holders = redis.call('ZRANGE', key, '0', '(100000000000000', 'BYSCORE', 'LIMIT', '0', '17')
 	for i = 1, #holders do
@@ -32,7 +36,7 @@ if mode == 'R' and string.byte(first) == 82 then
 	if joins then
 		local deadline, token = now + lease, tonumber(known[1])
 		local ends = math.max(deadline, math.ceil(token / 1000))
-		redis.call('ZADD', key, string.format('%d', deadline), 'R' .. attempt)
+		redis.call('ZADD', key, string.format('%d', deadline), hold)
 		redis.call('PEXPIREAT', key, string.format('%d', ends + keep), 'GT')
 		return { 'granted', us, attempt, known[1], deadline, 0 }
 	end
@@ -40,11 +44,11 @@ end
 
 -- One writer holds it, and lives: whoever is new joins at the end of the queue, and there is nothing else to
 -- do. What follows below would do the same, with twice as many commands.
-local plain = class == 'n' and #ARGV == 7
+local plain = class == 'n' and #ARGV == 4
 local holders = plain and redis.call('ZRANGE', key, '0', '(100000000000000', 'BYSCORE', 'LIMIT', '0', '2', 'WITHSCORES')
 if plain and #holders == 2 and string.byte(holders[1]) == 87 and tonumber(holders[2]) > now then
 	local waiter, place = string.lower(mode) .. attempt, now - 4e15
-	local known = redis.call('ZMSCORE', key, '#1', mode .. attempt, waiter, 'x' .. attempt, 'b' .. attempt)
+	local known = redis.call('ZMSCORE', key, '#1', hold, waiter, 'x' .. attempt, 'b' .. attempt)
 	if known[1] and not (known[2] or known[3] or known[4] or known[5]) then
 		local tail = redis.call('ZRANGE', key, '(0', '-4000000000000000', 'BYSCORE', 'REV', 'LIMIT', '0', '1', 'WITHSCORES')
 		if tail[2] then
@@ -71,7 +75,7 @@ end
 -- @include shared/broken.lua
 -- @include shared/wait.lua
 
-local member, waiter = mode .. attempt, string.lower(mode) .. attempt
+local member, waiter = hold, string.lower(mode) .. attempt
 local known = call('ZMSCORE', key, 'x' .. attempt, 'b' .. attempt, member, waiter)
 if known[1] then
 	return reply('buried')
@@ -83,7 +87,7 @@ elseif known[4] then
 	return refresh(waiter, member)
 end
 
-for i = 8, #ARGV do
+for i = 5, #ARGV do
 	own[session .. '.' .. ARGV[i]] = true
 end
 
@@ -153,7 +157,7 @@ if free then
 	end
 	keep_key(deadline)
 	return reply('granted', deadline)
-elseif class == '' then
+elseif class == '-' then
 	send_wanted(true) -- it is not there when asked for again
 	return reply_blocked('busy', 0)
 end

@@ -6,8 +6,9 @@
  *     pair of braces, and its own braces (and the escape character) are percent-encoded. So the
  *     braces are also the hash tag of a cluster, whatever the name contains.
  *   - Every script's ARGV begins with the attempt (which the reply echoes), the time that an idle
- *     key is kept, and the prefix of the sessions' channels. docs/protocol.md lists the rest; the
- *     first line of each .lua file says it again.
+ *     key is kept, and the prefix of the sessions' channels; but for acquire and release, whose
+ *     arguments are as few as can be: what only the long way needs is one text. docs/protocol.md
+ *     lists the rest; the first line of each .lua file says it again.
  *   - Nothing here allocates but the output buffer, whose failure is checked once at the end. */
 #include "dialect/native/native.h"
 
@@ -118,15 +119,21 @@ static const enum native_script script_of[OP_KINDS] = {
 	[OP_LINGER] = NATIVE_RENEW, /* one that lengthens nothing */
 };
 
-/* How many ARGV an operation has, the first three included. */
+/* A release that asks for nothing else. */
+static bool is_plain(const struct lock_op *op) {
+	return op->last_token == 0 && !op->shrink_expiry && op->bury_n == 0;
+}
+
+/* How many ARGV an operation has. */
 static size_t count_args(const struct lock_op *op) {
 	switch (op->kind) {
 	case OP_ACQUIRE:
+		return 4 + op->own_n;
+	case OP_RELEASE:
+		return is_plain(op) ? 2 : 4 + op->bury_n;
 	case OP_BEAT:
 	case OP_UPGRADE:
 		return 7 + op->own_n;
-	case OP_RELEASE:
-		return 7 + op->bury_n;
 	case OP_CANCEL:
 		return 6 + op->bury_n;
 	case OP_DOWNGRADE:
@@ -169,12 +176,55 @@ static void add_old_if_any(struct buf *out, const struct lock_op *op) {
 		snecki_buf_resp_str(out, "");
 }
 
-static void add_acquire(struct buf *out, const struct lock_op *op) {
-	add_mode(out, op);
+/* "<first> <second> <channel prefix>" as one argument; the prefix is last because it may contain blanks. */
+static void add_packed(
+        struct buf *out, const char *first, const char *second, const struct dialect_session *session) {
+	const char *const parts[] = { first, " ", second, " ", session->sharded ? "" : session->name_space,
+		session->sharded ? "" : ":!" };
+	enum { PARTS = sizeof parts / sizeof parts[0] };
+	size_t len = 0;
+
+	for (size_t i = 0; i < PARTS; i++)
+		len += strlen(parts[i]);
+	snecki_buf_resp_bulk_begin(out, len);
+	for (size_t i = 0; i < PARTS; i++)
+		snecki_buf_add_str(out, parts[i]);
+	snecki_buf_resp_bulk_end(out);
+}
+
+static void add_hold_id(struct buf *out, const struct dialect_session *session, const struct lock_op *op) {
+	char id[LOCK_ID_MAX];
+
+	id[0] = op->mode;
+	snecki_native_attempt(session->id, op->attempt, id + 1);
+	snecki_buf_resp_str(out, id);
+}
+
+static void add_acquire(struct buf *out, const struct dialect_session *session, const struct lock_op *op) {
+	char wait_lease_ms[DIGITS_MAX + 1] = "";
+
+	add_hold_id(out, session, op);
 	snecki_buf_resp_i64(out, op->lease_ms);
-	snecki_buf_resp_i64(out, op->wait_lease_ms);
-	snecki_buf_resp_str(out, !op->queue ? "" : op->prefer ? "p" : "n");
+	snecki_buf_resp_i64(out, session->keep_ms);
+	add_packed(out, snecki_digits(wait_lease_ms + DIGITS_MAX, (uint64_t)op->wait_lease_ms),
+	        !op->queue   ? "-"
+	        : op->prefer ? "p"
+	                     : "n",
+	        session);
 	add_counters(out, op->own, op->own_n);
+}
+
+static void add_release(struct buf *out, const struct dialect_session *session, const struct lock_op *op) {
+	char keep_ms[DIGITS_MAX + 1] = "", bury_ms[DIGITS_MAX + 1] = "";
+
+	add_hold_id(out, session, op);
+	add_packed(out, snecki_digits(keep_ms + DIGITS_MAX, (uint64_t)session->keep_ms),
+	        snecki_digits(bury_ms + DIGITS_MAX, (uint64_t)session->bury_ms), session);
+	if (is_plain(op))
+		return;
+	snecki_buf_resp_u64(out, op->last_token);
+	add_flag(out, op->shrink_expiry);
+	add_counters(out, op->bury, op->bury_n);
 }
 
 static void add_beat(struct buf *out, const struct lock_op *op) {
@@ -183,14 +233,6 @@ static void add_beat(struct buf *out, const struct lock_op *op) {
 	snecki_buf_resp_i64(out, op->wait_lease_ms);
 	add_old_if_any(out, op);
 	add_counters(out, op->own, op->own_n);
-}
-
-static void add_release(struct buf *out, const struct lock_op *op, int64_t bury_ms) {
-	add_mode(out, op);
-	snecki_buf_resp_u64(out, op->last_token);
-	add_flag(out, op->shrink_expiry);
-	snecki_buf_resp_i64(out, bury_ms);
-	add_counters(out, op->bury, op->bury_n);
 }
 
 static void add_renew(struct buf *out, const struct lock_op *op) {
@@ -230,37 +272,40 @@ static void add_rename(struct buf *out, const struct lock_op *op) {
 	snecki_buf_resp_u64(out, op->last_token);
 }
 
-static void add_args(struct buf *out, const struct lock_op *op, int64_t bury_ms) {
+static int add_args(struct buf *out, const struct dialect_session *session, const struct lock_op *op) {
+	char attempt[NATIVE_ATTEMPT_MAX + 1];
+
+	snecki_native_attempt(session->id, op->attempt, attempt);
+	snecki_buf_resp_str(out, attempt);
+	snecki_buf_resp_i64(out, session->keep_ms);
+	int r = snecki_native_add_channel_prefix(out, session);
 	switch (op->kind) {
-	case OP_ACQUIRE:
-		add_acquire(out, op);
-		return;
 	case OP_BEAT:
 		add_beat(out, op);
-		return;
-	case OP_RELEASE:
-		add_release(out, op, bury_ms);
-		return;
+		break;
 	case OP_RENEW:
 	case OP_LINGER:
 		add_renew(out, op);
-		return;
+		break;
 	case OP_UPGRADE:
 		add_upgrade(out, op);
-		return;
+		break;
 	case OP_DOWNGRADE:
 		add_downgrade(out, op);
-		return;
+		break;
 	case OP_CANCEL:
-		add_cancel(out, op, bury_ms);
-		return;
+		add_cancel(out, op, session->bury_ms);
+		break;
 	case OP_RENAME:
 		add_rename(out, op);
-		return;
+		break;
+	case OP_ACQUIRE: /* written apart */
+	case OP_RELEASE:
 	case OP_ADVANCE:
 	case OP_KINDS:
-		return;
+		break;
 	}
+	return r;
 }
 
 void snecki_native_script(struct buf *out, const struct script *script, bool reads_only, bool full_text) {
@@ -295,19 +340,17 @@ static int encode(const struct dialect_session *session, const struct lock_op *o
         size_t name_len, bool full_text, struct buf *out) {
 	assert(op->kind < OP_KINDS && op->own_n <= LOCK_OWN_MAX && op->bury_n <= LOCK_BURY_MAX);
 	const struct script *script = &snecki_native_scripts[script_of[op->kind]];
-	char attempt[NATIVE_ATTEMPT_MAX + 1];
 	size_t start = out->len;
 
-	snecki_native_attempt(session->id, op->attempt, attempt);
 	snecki_buf_resp_array(out, 4 + count_args(op));
 	snecki_native_script(out, script, false, full_text);
 	int r = snecki_native_add_key(out, session->name_space, name, name_len);
-	if (r == 0) {
-		snecki_buf_resp_str(out, attempt);
-		snecki_buf_resp_i64(out, session->keep_ms);
-		r = snecki_native_add_channel_prefix(out, session);
-		add_args(out, op, session->bury_ms);
-	}
+	if (r == 0 && op->kind == OP_ACQUIRE)
+		add_acquire(out, session, op);
+	else if (r == 0 && op->kind == OP_RELEASE)
+		add_release(out, session, op);
+	else if (r == 0)
+		r = add_args(out, session, op);
 	if (r == 0 && out->failed)
 		r = SNECK_ENOMEM;
 	if (r < 0 && !out->failed)

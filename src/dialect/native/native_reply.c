@@ -139,6 +139,38 @@ static bool read_fields(const struct dialect_session *session, const struct lock
 	return true;
 }
 
+/* The two answers that are given most: nobody else was there. A free lock was taken: the hold id, and the
+ * server's time, which is the token too. It was given back: the hold id alone. */
+static bool read_short(const struct dialect_session *session, const struct lock_op *op,
+        const redisReply *reply, struct lock_outcome *ret) {
+	char id[LOCK_ID_MAX];
+	size_t len = (size_t)reply->len;
+
+	snecki_native.hold_id(session, op->mode, op->attempt, id);
+	size_t id_len = strlen(id);
+	if (!reply->str || len < id_len || memcmp(reply->str, id, id_len) != 0)
+		return false;
+	if (op->kind == OP_RELEASE && len == id_len) {
+		ret->status = LOCK_DONE;
+		return true;
+	}
+	if (op->kind != OP_ACQUIRE || len <= id_len + 1 || reply->str[id_len] != ' ' ||
+	        !snecki_native_number(reply->str + id_len + 1, len - id_len - 1, 10, &ret->token) ||
+	        ret->token == 0 || ret->token > (uint64_t)REPLY_NUMBER_MAX)
+		return false;
+	ret->status = LOCK_GRANTED;
+	ret->server_us = (int64_t)ret->token;
+	ret->deadline_ms = ret->server_us / 1000 + op->lease_ms;
+	return true;
+}
+
+static bool read_answer(const struct dialect_session *session, const struct lock_op *op,
+        const redisReply *reply, struct lock_outcome *ret, struct sneck_error *reterr) {
+	if (reply->type == REDIS_REPLY_STRING)
+		return read_short(session, op, reply, ret);
+	return read_fields(session, op, reply, ret, reterr);
+}
+
 void snecki_native_decode(const struct dialect_session *session, const struct lock_op *op,
         const struct redisReply *reply, struct lock_outcome *ret, struct sneck_error *reterr) {
 	memset(ret, 0, sizeof(*ret));
@@ -147,7 +179,7 @@ void snecki_native_decode(const struct dialect_session *session, const struct lo
 		return;
 	if (reply->type == REDIS_REPLY_ERROR && reply->str) {
 		snecki_reply_error(reply, ret, reterr);
-	} else if (!read_fields(session, op, reply, ret, reterr)) {
+	} else if (!read_answer(session, op, reply, ret, reterr)) {
 		memset(ret, 0, sizeof(*ret));
 		ret->status = LOCK_UNKNOWN;
 	}

@@ -1,25 +1,30 @@
--- KEYS lock; ARGV attempt, keep ms, channel prefix, mode (R|W), last token used (0: none), shrink (0|1), bury ms, counters to bury…
--- REPLY done|gone, us, attempt, token, 0, flags; broken: … reason, ms that it is kept
-local key, attempt, keep, channel = KEYS[1], ARGV[1], tonumber(ARGV[2]), ARGV[3]
-local mode, used, shrink = ARGV[4], tonumber(ARGV[5]), ARGV[6] == '1'
+-- KEYS lock; ARGV hold id (mode R|W, attempt), 'keep ms, bury ms, channel prefix'; if any of it is asked for: last token used (0: none), shrink (0|1), counters to bury…
+-- REPLY hold id: done, nobody else is there. Or: done|gone, us, attempt, token, 0, flags; broken: … reason, ms that it is kept
+local key, hold = KEYS[1], ARGV[1]
 -- First a command that works when memory is full; after it all others do.
-local removed = redis.call('ZREM', key, mode .. attempt)
-local first = redis.call('ZRANGE', key, '0', '1', 'WITHSCORES')
--- @include shared/now.lua
+local removed = redis.call('ZREM', key, hold)
+local place = redis.call('ZRANK', key, '#1')
 
--- Nothing but the release was asked, and nobody else is there, or other readers hold on, all of them
--- alive, and nobody waits: such a release costs no more than this.
-if removed == 1 and used == 0 and not shrink and #ARGV == 7 then
-	if first[1] == '#1' then
-		return { 'done', us, attempt, first[2], 0, 0 }
-	elseif mode == 'R' and string.byte(first[1]) == 82 and tonumber(first[2]) > now then
-		return { 'done', us, attempt, redis.call('ZSCORE', key, '#1'), 0, 0 }
-	end
+-- Nothing but the release was asked, and nobody else is there: such a release costs no more than this.
+if removed == 1 and place == 0 and #ARGV == 2 then
+	return hold
 end
+
+-- @include shared/now.lua
+local mode, attempt = string.match(hold, '^(.)(.*)$')
+local first = redis.call('ZRANGE', key, '0', '1', 'WITHSCORES')
+
+-- The same where other readers hold on, all of them alive, and nobody waits.
+if removed == 1 and place and #ARGV == 2 and mode == 'R' and string.byte(first[1]) == 82 and tonumber(first[2]) > now then
+	return { 'done', us, attempt, redis.call('ZSCORE', key, '#1'), 0, 0 }
+end
+
+local keep, bury_ms, channel = string.match(ARGV[2], '^(%d+) (%d+) (.*)$')
+local used, shrink = tonumber(ARGV[3] or '0'), ARGV[4] == '1'
 
 -- The writer who held it alone gives it to the next in line, a writer too: the way of a lock that many want.
 -- What follows below would do the same, with twice as many commands.
-if removed == 1 and mode == 'W' and not shrink and #ARGV == 7 and string.byte(first[1] or '') == 119 then
+if removed == 1 and mode == 'W' and not shrink and #ARGV <= 4 and string.byte(first[1] or '') == 119 then
 	local id = string.sub(first[1], 2)
 	local known = redis.call('ZMSCORE', key, '#1', 'l' .. id)
 	local last, lease_end = tonumber(known[1]), (tonumber(known[2]) or 0) - 1e14
@@ -49,11 +54,11 @@ if removed == 0 then
 	status = notice and 'broken' or 'gone'
 	if notice then
 		reason = string.sub(notice, #attempt + 3)
-		drop_hold(mode .. attempt .. '!')
+		drop_hold(hold .. '!')
 		call('ZREM', key, 'b' .. attempt, notice)
 	end
 end
-bury(8, tonumber(ARGV[7]))
+bury(5, bury_ms)
 if not last then
 	return reply(status)
 end

@@ -2,4 +2,4 @@
 -- every token of the run comes from it.
 local clock = redis.call('TIME')
 local us = clock[1] * 1000000 + clock[2]
-local now = math.floor(us / 1000)
+local now = (us - us % 1000) / 1000
