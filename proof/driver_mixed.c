@@ -141,6 +141,7 @@ static int one_round(const struct options *options, struct plan *plan, uint32_t 
 	        SITE_SINGLE) { /* leases outlast a failover; else every hold would end by itself */
 		shape.proxies = false;
 		shape.lease_scale = 10;
+		shape.holding_ms = 4000; /* many are held when it comes */
 	}
 	if (options->nothing_lost) { /* leases are renewed while locks are held; the command has no history */
 		shape.lease_scale = 3;
