@@ -57,12 +57,18 @@ static bool hears_messages(sneck_client *client) {
 	return heard;
 }
 
+/* Whoever is ready to wait listens. Nothing lingers after it, of which the server would be told later. */
+static void let_listen(sneck_client *client) {
+	sneck_acquire_options options = test_waiting(1000);
+
+	options.linger_ms = SNECK_LINGER_OFF;
+	test_release(test_take_opts(client, "another", SNECK_READ, &options));
+	assert_true(WAIT_UNTIL(hears_messages(client), 5000));
+}
+
 /* Taken and released; the client listens, and the server has not heard of the release. */
 static uint64_t let_linger(sneck_client *client, const char *name, sneck_mode mode) {
-	sneck_acquire_options options = test_waiting(1000); /* so that it listens */
-	options.linger_ms = SNECK_LINGER_OFF;               /* so that nothing else is told later */
-	test_release(test_take_opts(client, "another", mode, &options));
-	assert_true(WAIT_UNTIL(hears_messages(client), 5000));
+	let_listen(client);
 	sneck_hold *hold = test_take(client, name, mode, 0);
 	uint64_t token = sneck_hold_token(hold);
 	test_release(hold);
@@ -144,8 +150,7 @@ static void given_back_when_another_session_asks(void **state) {
 	for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++) {
 		sneck_client *a = open_lingering(LONG_MS);
 		sneck_client *b = test_open(server->url);
-		test_release(test_take(b, "another", SNECK_READ, 1000));
-		assert_true(WAIT_UNTIL(hears_messages(b), 5000));
+		let_listen(b);
 		uint64_t token = let_linger(a, "door", modes[i][0]);
 		sneck_hold *hold = test_take(a, "door", modes[i][0], 0);
 		assert_true(sneck_hold_token(hold) >= token);
@@ -284,7 +289,7 @@ static void the_server_has_lost_it(void **state) {
 	(void)state;
 	char key[160];
 	sneck_client *client = open_lingering(LONG_MS);
-	let_linger(client, "door", SNECK_WRITE);
+	let_listen(client);
 	sneck_hold *hold = test_take(client, "door", SNECK_WRITE, 0);
 	uint64_t token = sneck_hold_token(hold);
 	test_redis_ok(server, "DEL %s", test_key("door", key));
@@ -441,8 +446,7 @@ static void a_loop_without_a_pause_lets_others_in(void **state) {
 	void *end;
 
 	let_linger(looping.client, "door", SNECK_WRITE);
-	test_release(test_take(other, "another", SNECK_READ, 1000));
-	assert_true(WAIT_UNTIL(hears_messages(other), 5000));
+	let_listen(other);
 	assert_int_equal(pthread_create(&thread, NULL, take_on_and_on, &looping), 0);
 	for (int i = 0; i < 20; i++) {
 		long rounds = atomic_load(&looping.rounds);
