@@ -15,19 +15,11 @@
 #include <cmocka.h>
 
 #include "look.h"
+#include "rule.h"
 #include "wait.h"
 
-enum { WORDS_MAX = 48, RULE_MAX = 1024 };
-
 static struct test_server server;
-static redisContext *redis;        /* the administrator's */
 static struct test_server as_user; /* the same server, with a URL that names a user */
-
-struct rule {
-	char text[RULE_MAX];
-	const char *words[WORDS_MAX];
-	int count;
-};
 
 static int start(void **state) {
 	(void)state;
@@ -35,114 +27,51 @@ static int start(void **state) {
 		return -1;
 	setenv("HOME", server.dir, 1); /* where no server has been looked at */
 	unsetenv("XDG_CACHE_HOME");
-	redis = test_server_connect(&server);
-	return redis ? 0 : -1;
+	return 0;
 }
 
 static int stop(void **state) {
 	(void)state;
-	redisFree(redis);
 	test_server_stop(&server);
 	return 0;
 }
 
-static void admin(const char *format, ...) {
-	va_list args;
-
-	va_start(args, format);
-	redisReply *reply = redisvCommand(redis, format, args);
-	va_end(args);
-	assert_non_null(reply);
-	if (reply->type == REDIS_REPLY_ERROR)
-		fail_msg("%s: %s", format, reply->str);
-	freeReplyObject(reply);
-}
-
 /* Ask for the rule, and do as it says. */
-static void make_user(const char *role, struct rule *rule) {
+static void make_user(const char *role, struct test_rule *rule) {
 	struct cli cli;
 
 	assert_int_equal(cli_run(&cli, &server, CLI_ARGS("acl", "-q", "--role", role)), 0);
-	snprintf(rule->text, sizeof(rule->text), "%.*s", (int)strcspn(cli_out(&cli), "\n"), cli_out(&cli));
-	rule->count = 0;
-	for (char *word = strtok(rule->text, " "); word; word = strtok(NULL, " ")) {
-		assert_true(rule->count < WORDS_MAX);
-		rule->words[rule->count++] = !strcmp(word, ">PASSWORD") ? ">pw" : word;
-	}
-	redisReply *reply = redisCommandArgv(redis, rule->count, rule->words, NULL);
-	assert_non_null(reply);
-	if (reply->type == REDIS_REPLY_ERROR)
-		fail_msg("%s", reply->str);
-	freeReplyObject(reply);
+	test_rule_read(rule, cli_out(&cli));
+	test_rule_obey(rule, &server, 1, NULL);
 	as_user = server;
 	snprintf(as_user.url, sizeof(as_user.url), "unix://%s?user=sneck-%s&password=pw", server.socket_path,
 	        role);
 }
 
 static void begin_watching(void) {
-	admin("SCRIPT FLUSH");
-	admin("ACL LOG RESET");
-	admin("CONFIG RESETSTAT");
-}
-
-/* How often it was called; `stats` is the answer to INFO commandstats. */
-static long calls(const char *stats, const char *command) {
-	char line[64];
-
-	snprintf(line, sizeof(line), "cmdstat_%s:calls=", command);
-	const char *at = strstr(stats, line);
-	return at ? strtol(at + strlen(line), NULL, 10) : 0;
-}
-
-static bool was_called(const char *command) {
-	redisReply *reply = redisCommand(redis, "INFO commandstats");
-
-	assert_non_null(reply);
-	bool called = calls(reply->str, command) > 0;
-	freeReplyObject(reply);
-	return called;
-}
-
-/* All that the rule allows was called; INFO is read first, before our own is counted. */
-static void all_was_used(const struct rule *rule) {
-	redisReply *reply = redisCommand(redis, "INFO commandstats");
-
-	assert_non_null(reply);
-	for (int i = 0; i < rule->count; i++) {
-		if (rule->words[i][0] == '+' && calls(reply->str, rule->words[i] + 1) == 0)
-			fail_msg("nobody called %s", rule->words[i] + 1);
-	}
-	freeReplyObject(reply);
+	test_redis_ok(&server, "SCRIPT FLUSH");
+	test_redis_ok(&server, "ACL LOG RESET");
+	test_redis_ok(&server, "CONFIG RESETSTAT");
 }
 
 /* One question is asked in the hope of an answer, and works without one. */
-static void nothing_was_refused(void) {
-	redisReply *log = redisCommand(redis, "ACL LOG 100");
+static bool may_be_refused(const char *object) {
+	return strcmp(object, "config|get") == 0;
+}
 
-	assert_non_null(log);
-	assert_int_equal(log->type, REDIS_REPLY_ARRAY);
-	for (size_t i = 0; i < log->elements; i++) {
-		const redisReply *entry = log->element[i];
-		const char *object = "", *reason = "";
-		for (size_t j = 0; j + 1 < entry->elements; j += 2) {
-			if (!strcmp(entry->element[j]->str, "object"))
-				object = entry->element[j + 1]->str;
-			if (!strcmp(entry->element[j]->str, "reason"))
-				reason = entry->element[j + 1]->str;
-		}
-		if (strcmp(object, "config|get") != 0)
-			fail_msg("refused (%s): %s", reason, object);
-	}
-	freeReplyObject(log);
+static void all_was_used_and_nothing_refused(const struct test_rule *rule) {
+	test_nothing_refused(&server, 1, may_be_refused);
+	test_rule_all_used(rule, &server, 1);
 }
 
 /* A lock with a holder and a waiting reader of which there are no processes: nobody else calls anything. */
 static void plant(const char *name) {
-	redisReply *time = redisCommand(redis, "TIME");
+	redisReply *time = test_redis(&server, "TIME");
 	long long now = strtoll(time->element[0]->str, NULL, 10) * 1000;
 
 	freeReplyObject(time);
-	admin("ZADD sneck:{%s} %lld000 #1 %lld Wghost:1:x.1 %lld rghost:2:y.1 %lld lghost:2:y.1", name, now,
+	test_redis_ok(&server,
+	        "ZADD sneck:{%s} %lld000 #1 %lld Wghost:1:x.1 %lld rghost:2:y.1 %lld lghost:2:y.1", name, now,
 	        now + 60000, -4000000000000000 + now, 100000000000000 + now + 60000);
 }
 
@@ -150,7 +79,7 @@ static void plant(const char *name) {
 
 static void test_a_holder_lives_its_life(void **state) {
 	struct cli holder, waiter, cli;
-	struct rule rule;
+	struct test_rule rule;
 
 	(void)state;
 	make_user("holder", &rule);
@@ -161,12 +90,11 @@ static void test_a_holder_lives_its_life(void **state) {
 	assert_non_null(strstr(cli_err(&cli), "note:    mine\n"));
 	cli_start(&waiter, &as_user, CLI_ARGS("run", "-s", "demo", "echo", "got"));
 	/* The connection for messages asks after a while whether anybody is there. */
-	assert_true(WAIT_UNTIL(was_called("ping"), 20000));
+	assert_true(WAIT_UNTIL(test_calls(&server, 1, "ping") > 0, 20000));
 	assert_int_equal(cli_wait(&holder, 10000), 0);
 	assert_int_equal(cli_wait(&waiter, 10000), 0);
 	assert_string_equal(cli_out(&waiter), "got\n");
-	nothing_was_refused();
-	all_was_used(&rule);
+	all_was_used_and_nothing_refused(&rule);
 	assert_int_equal(cli_run(&cli, &as_user, CLI_ARGS("doctor")), 1);
 	assert_non_null(strstr(cli_out(&cli), "PASS  rights"));
 	assert_non_null(strstr(cli_out(&cli), "PASS  messages"));
@@ -175,7 +103,7 @@ static void test_a_holder_lives_its_life(void **state) {
 
 /* The doctor names each right that is taken away, and no other; a lock that then fails says it too. */
 static void test_each_missing_right_is_named(void **state) {
-	struct rule rule;
+	struct test_rule rule;
 	struct cli cli;
 	char expected[64];
 
@@ -187,7 +115,7 @@ static void test_each_missing_right_is_named(void **state) {
 		const char *command = rule.words[i] + 1;
 		if (!strcmp(command, "info"))
 			continue; /* locks do not need it */
-		admin("ACL SETUSER sneck-holder -%s", command);
+		test_redis_ok(&server, "ACL SETUSER sneck-holder -%s", command);
 		json_t *json = look_json(&as_user, 2, CLI_ARGS("doctor", "--json"));
 		size_t j;
 		json_t *check;
@@ -201,40 +129,40 @@ static void test_each_missing_right_is_named(void **state) {
 			assert_int_equal(cli_run(&cli, &as_user, CLI_ARGS("run", "demo", "true")), 77);
 			assert_non_null(strstr(cli_err(&cli), "+zadd"));
 		}
-		admin("ACL SETUSER sneck-holder +%s", command);
+		test_redis_ok(&server, "ACL SETUSER sneck-holder +%s", command);
 	}
 }
 
 /* The warning about a server that drops locks reaches those who hold by the rule, once; whoever may not
  * ask is not told, and the question stays open. */
 static void test_a_holder_is_warned_of_eviction(void **state) {
-	struct rule rule;
+	struct test_rule rule;
 	struct cli cli;
 
 	(void)state;
 	make_user("holder", &rule);
-	admin("CONFIG SET maxmemory 100mb");
-	admin("CONFIG SET maxmemory-policy allkeys-lru");
+	test_redis_ok(&server, "CONFIG SET maxmemory 100mb");
+	test_redis_ok(&server, "CONFIG SET maxmemory-policy allkeys-lru");
 	setenv("XDG_CACHE_HOME", server.dir, 1);
-	admin("ACL SETUSER sneck-holder -info");
+	test_redis_ok(&server, "ACL SETUSER sneck-holder -info");
 	assert_int_equal(cli_run(&cli, &as_user, CLI_ARGS("run", "demo", "true")), 0);
 	assert_string_equal(cli_err(&cli), "");
 	assert_int_equal(cli_run(&cli, &as_user, CLI_ARGS("run", "-v", "demo", "true")), 0);
 	assert_non_null(strstr(cli_err(&cli), "needs +info"));
-	admin("ACL SETUSER sneck-holder +info");
+	test_redis_ok(&server, "ACL SETUSER sneck-holder +info");
 	assert_int_equal(cli_run(&cli, &as_user, CLI_ARGS("run", "demo", "true")), 0);
 	assert_non_null(strstr(cli_err(&cli), "allkeys-lru"));
 	assert_int_equal(cli_run(&cli, &as_user, CLI_ARGS("run", "demo", "true")), 0);
 	assert_string_equal(cli_err(&cli), "");
 	unsetenv("XDG_CACHE_HOME");
-	admin("CONFIG SET maxmemory-policy noeviction");
-	admin("CONFIG SET maxmemory 0");
+	test_redis_ok(&server, "CONFIG SET maxmemory-policy noeviction");
+	test_redis_ok(&server, "CONFIG SET maxmemory 0");
 }
 
 /* ---- Viewer, operator -----------------------------------------------------------------------*/
 
 static void test_a_viewer_looks(void **state) {
-	struct rule rule;
+	struct test_rule rule;
 	struct cli cli;
 	char id[] = "Wghost:1:x.1";
 
@@ -246,19 +174,18 @@ static void test_a_viewer_looks(void **state) {
 	assert_string_equal(cli_out(&cli), "planted\n");
 	assert_int_equal(look_count(&as_user, "planted", "waiter_count"), 1);
 	assert_int_equal(cli_run(&cli, &as_user, CLI_ARGS("try", "fresh")), 0);
-	nothing_was_refused();
-	all_was_used(&rule);
+	all_was_used_and_nothing_refused(&rule);
 	assert_int_equal(cli_run(&cli, &as_user, CLI_ARGS("doctor", "--role", "viewer")), 1);
 	assert_non_null(strstr(cli_out(&cli), "PASS  rights"));
 	/* And no more than that. */
 	assert_int_equal(cli_run(&cli, &as_user, CLI_ARGS("run", "-n", "fresh", "true")), 77);
 	assert_int_equal(cli_run(&cli, &as_user, CLI_ARGS("break", "planted", "--id", id, "-m", "x")), 77);
 	assert_int_equal(look_count(&server, "planted", "holder_count"), 1);
-	admin("DEL sneck:{planted}");
+	test_redis_ok(&server, "DEL sneck:{planted}");
 }
 
 static void test_an_operator_breaks(void **state) {
-	struct rule rule;
+	struct test_rule rule;
 	struct cli cli;
 	char id[] = "Wghost:1:x.1";
 
@@ -276,9 +203,8 @@ static void test_an_operator_breaks(void **state) {
 	assert_int_equal(cli_run(&cli, &as_user, CLI_ARGS("doctor", "--role", "operator")), 1);
 	assert_non_null(strstr(cli_out(&cli), "PASS  rights"));
 	assert_non_null(strstr(cli_out(&cli), "PASS  eviction    noeviction"));
-	nothing_was_refused();
-	all_was_used(&rule);
-	admin("DEL sneck:{planted}");
+	all_was_used_and_nothing_refused(&rule);
+	test_redis_ok(&server, "DEL sneck:{planted}");
 }
 
 /* ---- The rule itself ------------------------------------------------------------------------*/

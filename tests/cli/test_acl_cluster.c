@@ -16,26 +16,19 @@
 #include "cluster.h"
 #include "locks.h"
 #include "look.h"
+#include "rule.h"
 #include "wait.h"
 
-enum { WORDS_MAX = 64, RULE_MAX = 1024, MANY_LOCKS = 160 };
+enum { MANY_LOCKS = 160 };
 
 static struct test_cluster cluster;
 static struct test_server face, as_user; /* the administrator's, and the user's */
-
-struct rule {
-	char text[RULE_MAX];
-	const char *words[WORDS_MAX];
-	int count;
-};
 
 static int start(void **state) {
 	(void)state;
 	if (test_cluster_start(&cluster, NULL) < 0)
 		return -1;
-	face = (struct test_server){ .peers = cluster.nodes, .peers_n = CLUSTER_NODES };
-	snprintf(face.url, sizeof face.url, "%s", cluster.url);
-	snprintf(face.dir, sizeof face.dir, "%s", cluster.nodes[0].dir);
+	face = test_cluster_face(&cluster, CLUSTER_NODES);
 	setenv("HOME", face.dir, 1);
 	unsetenv("XDG_CACHE_HOME");
 	return 0;
@@ -49,33 +42,15 @@ static int stop(void **state) {
 
 /* ---- Rules --------------------------------------------------------------------------------------*/
 
-static void obey(const struct rule *rule) {
-	for (int i = 0; i < CLUSTER_NODES; i++) {
-		redisContext *redis = test_server_connect(&cluster.nodes[i]);
-		assert_non_null(redis);
-		redisReply *reply = redisCommandArgv(redis, rule->count, (const char **)rule->words, NULL);
-		assert_non_null(reply);
-		if (reply->type == REDIS_REPLY_ERROR)
-			fail_msg("%s", reply->str);
-		freeReplyObject(reply);
-		redisFree(redis);
-	}
-}
-
 /* Ask for the rule, and do on every node as it says. */
-static void make_user(const char *dialect, const char *role, struct rule *rule) {
+static void make_user(const char *dialect, const char *role, struct test_rule *rule) {
 	struct cli cli;
 	char url[TEST_URL_MAX];
 
 	assert_int_equal(
 	        cli_run(&cli, &face, CLI_ARGS("acl", "-q", "--dialect", dialect, "--role", role)), 0);
-	snprintf(rule->text, sizeof rule->text, "%.*s", (int)strcspn(cli_out(&cli), "\n"), cli_out(&cli));
-	rule->count = 0;
-	for (char *word = strtok(rule->text, " "); word; word = strtok(NULL, " ")) {
-		assert_true(rule->count < WORDS_MAX);
-		rule->words[rule->count++] = !strcmp(word, ">PASSWORD") ? ">pw" : word;
-	}
-	obey(rule);
+	test_rule_read(rule, cli_out(&cli));
+	test_rule_obey(rule, cluster.nodes, CLUSTER_NODES, NULL);
 	as_user = face;
 	snprintf(as_user.url, sizeof as_user.url, "%s",
 	        test_url_with(&face, url, "dialect=%s&user=sneck-%s&password=pw", dialect, role));
@@ -99,24 +74,7 @@ static void begin_watching(void) {
 }
 
 static long calls(const char *command) {
-	char line[64];
-	long sum = 0;
-
-	snprintf(line, sizeof line, "cmdstat_%s:calls=", command);
-	for (int i = 0; i < CLUSTER_NODES; i++) {
-		redisReply *reply = test_redis(&cluster.nodes[i], "INFO commandstats");
-		assert_non_null(reply);
-		const char *at = strstr(reply->str, line);
-		sum += at ? strtol(at + strlen(line), NULL, 10) : 0;
-		freeReplyObject(reply);
-	}
-	return sum;
-}
-
-static void all_was_used(const struct rule *rule) {
-	for (int i = 0; i < rule->count; i++)
-		if (rule->words[i][0] == '+' && calls(rule->words[i] + 1) == 0)
-			fail_msg("nobody called %s", rule->words[i] + 1);
+	return test_calls(cluster.nodes, CLUSTER_NODES, command);
 }
 
 /* What the doctor asks in the hope of an answer, and says that it could not see. */
@@ -126,23 +84,7 @@ static bool may_be_refused(const char *object) {
 }
 
 static void nothing_was_refused(void) {
-	for (int i = 0; i < CLUSTER_NODES; i++) {
-		redisReply *log = test_redis(&cluster.nodes[i], "ACL LOG 100");
-		assert_non_null(log);
-		for (size_t j = 0; j < log->elements; j++) {
-			const redisReply *entry = log->element[j];
-			const char *object = "", *reason = "";
-			for (size_t k = 0; k + 1 < entry->elements; k += 2) {
-				if (!strcmp(entry->element[k]->str, "object"))
-					object = entry->element[k + 1]->str;
-				if (!strcmp(entry->element[k]->str, "reason"))
-					reason = entry->element[k + 1]->str;
-			}
-			if (!may_be_refused(object))
-				fail_msg("refused (%s): %s", reason, object);
-		}
-		freeReplyObject(log);
-	}
+	test_nothing_refused(cluster.nodes, CLUSTER_NODES, may_be_refused);
 }
 
 /* ---- Lives --------------------------------------------------------------------------------------*/
@@ -182,7 +124,7 @@ static void take_while_it_moves(void) {
 
 static void a_holder_lives_its_life(void **state) {
 	struct cli holder, waiter, cli;
-	struct rule rule;
+	struct test_rule rule;
 
 	(void)state;
 	make_user("native", "holder", &rule);
@@ -200,7 +142,7 @@ static void a_holder_lives_its_life(void **state) {
 	assert_int_equal(cli_wait(&waiter, 10000), 0);
 	assert_string_equal(cli_out(&waiter), "got\n");
 	nothing_was_refused();
-	all_was_used(&rule);
+	test_rule_all_used(&rule, cluster.nodes, CLUSTER_NODES);
 	(void)cli_run(&cli, &as_user, CLI_ARGS("doctor"));
 	assert_non_null(strstr(cli_out(&cli), "PASS  rights"));
 	assert_non_null(strstr(cli_out(&cli), ": a primary of a cluster"));
@@ -211,7 +153,7 @@ static void holders_of_other_layouts_live_theirs(void **state) {
 	static const char *const dialects[] = { "redisson:lock", "redisson:rwlock", "redisson:fenced",
 		"redisson:fair", "counted", "intent" };
 	struct cli holder, waiter;
-	struct rule rule;
+	struct test_rule rule;
 
 	(void)state;
 	for (size_t i = 0; i < sizeof dialects / sizeof dialects[0]; i++) {
@@ -231,7 +173,7 @@ static void holders_of_other_layouts_live_theirs(void **state) {
 
 static void a_viewer_looks_and_an_operator_breaks(void **state) {
 	struct cli holder, cli;
-	struct rule rule;
+	struct test_rule rule;
 	char id[128];
 
 	(void)state;
@@ -300,7 +242,7 @@ static bool is_left_out(const char *dialect, const char *command) {
 
 static void each_missing_right_is_named(void **state) {
 	static const char *const dialects[] = { "native", "redisson:rwlock", "counted" };
-	struct rule rule;
+	struct test_rule rule;
 
 	(void)state;
 	for (size_t i = 0; i < sizeof dialects / sizeof dialects[0]; i++) {
@@ -321,7 +263,7 @@ static void each_missing_right_is_named(void **state) {
 
 /* Nodes do not tell each other of users. */
 static void one_node_that_does_not_know_is_named(void **state) {
-	struct rule rule;
+	struct test_rule rule;
 
 	(void)state;
 	make_user("native", "holder", &rule);

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "cli.h"
+#include "rule.h"
 #include "server.h"
 #include "wait.h"
 
@@ -67,20 +68,12 @@ static void the_environment_says_it(void **state) {
 
 /* A user with the printed rule. */
 static void make_user(const char *const *args) {
-	const char *words[64];
-	char rule[2048];
+	struct test_rule rule;
 	struct cli cli;
-	int n = 0;
 
 	assert_int_equal(cli_run(&cli, &server, args), 0);
-	snprintf(rule, sizeof rule, "%.*s", (int)strcspn(cli_out(&cli), "\n"), cli_out(&cli));
-	for (char *word = strtok(rule, " "); word && n < 64; word = strtok(NULL, " "))
-		words[n++] = !strcmp(word, ">PASSWORD") ? ">pw" : word;
-	redisContext *redis = test_server_connect(&server);
-	redisReply *reply = redisCommandArgv(redis, n, words, NULL);
-	assert_int_equal(reply->type, REDIS_REPLY_STATUS);
-	freeReplyObject(reply);
-	redisFree(redis);
+	test_rule_read(&rule, cli_out(&cli));
+	test_rule_obey(&rule, &server, 1, NULL);
 }
 
 /* With --ack its holder may ask replicas, and is told that there are none; without it may not. */

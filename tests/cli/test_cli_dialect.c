@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "cli.h"
+#include "rule.h"
 #include "server.h"
 #include "wait.h"
 
@@ -133,21 +134,12 @@ static bool somebody_listens(void) {
 /* Do as `sneck acl` says; the URL of the user that it makes. */
 static void make_user(char url[TEST_URL_MAX]) {
 	struct cli cli;
-	const char *words[64];
-	char rule[CLI_TEXT_MAX];
-	int n = 0;
+	struct test_rule rule;
 
 	assert_int_equal(cli_run(&cli, &server, CLI_ARGS("acl", "-q", "--user", "u")), 0);
-	snprintf(rule, sizeof rule, "%s", cli_out(&cli));
-	for (char *word = strtok(rule, " \n"); word && n < 64; word = strtok(NULL, " \n"))
-		words[n++] = strcmp(word, ">PASSWORD") == 0 ? ">pw" : word;
-	redisContext *redis = test_server_connect(&server);
-	redisReply *reply = redisCommandArgv(redis, n, words, NULL);
-	assert_non_null(reply);
-	assert_int_equal(reply->type, REDIS_REPLY_STATUS);
-	freeReplyObject(reply);
-	redisFree(redis);
-	snprintf(url, 192, "unix://%s?user=u&password=pw", server.socket_path);
+	test_rule_read(&rule, cli_out(&cli));
+	test_rule_obey(&rule, &server, 1, NULL);
+	snprintf(url, TEST_URL_MAX, "unix://%s?user=u&password=pw", server.socket_path);
 }
 
 /* The rule that `sneck acl` prints suffices for holding and for waiting, in each object. The server's log has

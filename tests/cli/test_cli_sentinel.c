@@ -12,10 +12,9 @@
 #include <cmocka.h>
 
 #include "look.h"
+#include "rule.h"
 #include "sentinels.h"
 #include "wait.h"
-
-enum { WORDS_MAX = 64 };
 
 static struct test_sentinels all;
 static struct test_server face; /* what the commands are told to use */
@@ -46,25 +45,10 @@ static int down(void **state) {
 
 /* Do as the line says, on each of them, without the right `but` (may be NULL). */
 static void apply(const char *line, struct test_server *servers, int n, const char *but) {
-	char text[2048];
-	const char *words[WORDS_MAX];
-	int count = 0;
+	struct test_rule rule;
 
-	snprintf(text, sizeof text, "%.*s", (int)strcspn(line, "\n"), line);
-	for (char *word = strtok(text, " "); word; word = strtok(NULL, " ")) {
-		assert_true(count < WORDS_MAX);
-		if (!but || strcmp(word, but) != 0)
-			words[count++] = !strcmp(word, ">PASSWORD") ? ">pw" : word;
-	}
-	for (int i = 0; i < n; i++) {
-		redisContext *admin = test_server_connect(&servers[i]);
-		redisReply *reply = redisCommandArgv(admin, count, words, NULL);
-		assert_non_null(reply);
-		if (reply->type == REDIS_REPLY_ERROR)
-			fail_msg("%s: %s", line, reply->str);
-		freeReplyObject(reply);
-		redisFree(admin);
-	}
+	test_rule_read(&rule, line);
+	test_rule_obey(&rule, servers, (size_t)n, but);
 }
 
 /* Run something under a lock as the users of the rules. */

@@ -28,9 +28,7 @@ static int up(void **state) {
 	(void)state;
 	if (test_cluster_start(&cluster, NULL) < 0)
 		return -1;
-	*face = (struct test_server){ .peers = cluster.nodes, .peers_n = CLUSTER_PRIMARIES };
-	snprintf(face->url, sizeof face->url, "%s", cluster.url);
-	snprintf(face->dir, sizeof face->dir, "%s", cluster.nodes[0].dir);
+	*face = test_cluster_face(&cluster, CLUSTER_PRIMARIES);
 	setenv("HOME", face->dir, 1);
 	java_start(&pair_java, face);
 	return 0;

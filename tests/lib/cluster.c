@@ -200,6 +200,14 @@ void test_cluster_stop(struct test_cluster *cluster) {
 		test_server_stop(&cluster->nodes[i]);
 }
 
+struct test_server test_cluster_face(struct test_cluster *cluster, int nodes) {
+	struct test_server face = { .peers = cluster->nodes, .peers_n = (size_t)nodes };
+
+	snprintf(face.url, sizeof face.url, "%s", cluster->url);
+	snprintf(face.dir, sizeof face.dir, "%s", cluster->nodes[0].dir);
+	return face;
+}
+
 /* ---- What it says -------------------------------------------------------------------------------*/
 
 static bool says_ok(const struct test_server *node) {

@@ -35,6 +35,8 @@ struct test_cluster {
  * two seconds: so long does a node refuse to serve after its start. 0 or -1; `options` may be NULL. */
 int test_cluster_start(struct test_cluster *cluster, const struct test_cluster_options *options);
 void test_cluster_stop(struct test_cluster *cluster);
+/* As tests see it that know of one server: commands go to the primaries (server.h), or to all nodes. */
+struct test_server test_cluster_face(struct test_cluster *cluster, int nodes);
 
 /* Does every node that runs say that all is well, and that the same nodes have the slots? */
 bool test_cluster_is_well(struct test_cluster *cluster);

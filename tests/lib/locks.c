@@ -78,6 +78,17 @@ void test_assert_result(
 	_fail(file, line);
 }
 
+int test_connect(const char *url, sneck_error *ret_error) {
+	sneck_client_options options = SNECK_CLIENT_OPTIONS_INIT;
+	sneck_client *client = NULL;
+
+	options.flags = SNECK_OPEN_CONNECT;
+	memset(ret_error, 0, sizeof *ret_error);
+	int r = sneck_open(url, &options, &client, ret_error);
+	sneck_close(client);
+	return r;
+}
+
 sneck_client *test_open_command_ms(const char *url, uint32_t command_ms) {
 	sneck_client_options options = SNECK_CLIENT_OPTIONS_INIT;
 	options.command_ms = command_ms;

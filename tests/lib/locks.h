@@ -64,6 +64,8 @@ void test_assert_result(
         int expected, int result, const sneck_error *error, const char *call, const char *file, int line);
 
 sneck_client *test_open(const char *url);
+/* Connect, and close again: the result, and what it says. */
+int test_connect(const char *url, sneck_error *ret_error);
 /* With a command time other than the default, for tests that wait for it to pass. */
 sneck_client *test_open_command_ms(const char *url, uint32_t command_ms);
 

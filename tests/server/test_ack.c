@@ -13,6 +13,7 @@
 
 #include "locks.h"
 #include "proxy.h"
+#include "rule.h"
 #include "wait.h"
 
 enum { REPLICAS = 2, ACK_MS = 300, LONG_ACK_MS = 5000 };
@@ -79,12 +80,7 @@ static sneck_acquire_options acked_by(uint32_t n, uint32_t ack_ms, int64_t wait_
 
 /* How often WAIT was called since the test began. */
 static long waits(void) {
-	redisReply *reply = test_redis(&primary, "INFO commandstats");
-	assert_non_null(reply);
-	const char *row = strstr(reply->str, "cmdstat_wait:calls=");
-	long n = row ? strtol(strchr(row, '=') + 1, NULL, 10) : 0;
-	freeReplyObject(reply);
-	return n;
+	return test_calls(&primary, 1, "wait");
 }
 
 static int refused_by_replicas(sneck_client *client, const char *name, sneck_mode mode,

@@ -31,17 +31,6 @@ static int down(void **state) {
 	return 0;
 }
 
-static int connect_to(const char *url, sneck_error *error) {
-	sneck_client_options options = SNECK_CLIENT_OPTIONS_INIT;
-	sneck_client *client = NULL;
-
-	options.flags = SNECK_OPEN_CONNECT;
-	memset(error, 0, sizeof *error);
-	int r = sneck_open(url, &options, &client, error);
-	sneck_close(client);
-	return r;
-}
-
 static const char *name_of(int i) {
 	static char name[32];
 	snprintf(name, sizeof name, "door-%d", i);
@@ -269,18 +258,18 @@ static void wrong_addresses_are_explained(void **state) {
 	(void)state;
 
 	snprintf(url, sizeof url, "redis://127.0.0.1:%d", cluster.nodes[0].port);
-	assert_result(SNECK_ENOTSUP, connect_to(url, &error), &error);
+	assert_result(SNECK_ENOTSUP, test_connect(url, &error), &error);
 	assert_non_null(strstr(error.text, "redis+cluster://"));
-	assert_result(SNECK_ECONN, connect_to("redis://127.0.0.1:1,127.0.0.1:2", &error), &error);
+	assert_result(SNECK_ECONN, test_connect("redis://127.0.0.1:1,127.0.0.1:2", &error), &error);
 	assert_int_equal(test_server_start_tcp(&single, NULL), 0);
 	snprintf(url, sizeof url, "redis+cluster://127.0.0.1:%d", single.port);
-	assert_result(SNECK_ENOTSUP, connect_to(url, &error), &error);
+	assert_result(SNECK_ENOTSUP, test_connect(url, &error), &error);
 	assert_non_null(strstr(error.text, "no node of a cluster"));
 	test_server_stop(&single);
 	const char *const lone[] = { "--cluster-enabled", "yes", NULL };
 	assert_int_equal(test_server_start_tcp(&single, lone), 0);
 	snprintf(url, sizeof url, "redis+cluster://127.0.0.1:%d", single.port);
-	assert_result(SNECK_ESERVER, connect_to(url, &error), &error);
+	assert_result(SNECK_ESERVER, test_connect(url, &error), &error);
 	assert_non_null(strstr(error.text, "knows no slots"));
 	/* Half of the slots: a lock in the other half is refused with the reason. */
 	test_redis_ok(&single, "CLUSTER ADDSLOTSRANGE 0 8191");

@@ -15,6 +15,7 @@
 
 #include "cluster.h"
 #include "locks.h"
+#include "rule.h"
 #include "wait.h"
 
 enum { PATIENT_MS = 10000 };
@@ -39,8 +40,7 @@ static int up(void **state) {
 	(void)state;
 	if (test_cluster_start(&cluster, NULL) < 0)
 		return -1;
-	*face = (struct test_server){ .peers = cluster.nodes, .peers_n = CLUSTER_PRIMARIES };
-	snprintf(face->url, sizeof face->url, "%s", cluster.url);
+	*face = test_cluster_face(&cluster, CLUSTER_PRIMARIES);
 	return 0;
 }
 
@@ -53,20 +53,6 @@ static int down(void **state) {
 static sneck_client *open_as(const char *dialect) {
 	char url[TEST_URL_MAX];
 	return test_open_command_ms(test_url_with(face, url, "dialect=%s", dialect), PATIENT_MS);
-}
-
-/* The sum of a number behind `line` in this section of all primaries' INFO. */
-static long info_sum(const char *section, const char *line) {
-	long sum = 0;
-
-	for (int i = 0; i < CLUSTER_PRIMARIES; i++) {
-		redisReply *reply = test_redis(&cluster.nodes[i], "INFO %s", section);
-		assert_non_null(reply);
-		const char *at = strstr(reply->str, line);
-		sum += at ? strtol(at + strlen(line), NULL, 10) : 0;
-		freeReplyObject(reply);
-	}
-	return sum;
 }
 
 /* Channels of a kind ("CHANNELS", "SHARDCHANNELS") that somebody hears, on all primaries. */
@@ -102,8 +88,8 @@ static void by_the_kind_of_channel_that_the_layout_has(void **state) {
 		assert_int_equal(heard_channels(others, layout->channel), 0);
 		test_release(hold);
 		assert_result(0, test_call_join(&call), &call.error);
-		assert_true(info_sum("commandstats", word) > 0);
-		assert_int_equal(info_sum("commandstats", other), 0);
+		assert_true(test_info_sum(cluster.nodes, CLUSTER_PRIMARIES, "commandstats", word) > 0);
+		assert_int_equal(test_info_sum(cluster.nodes, CLUSTER_PRIMARIES, "commandstats", other), 0);
 		test_release(call.hold);
 		sneck_close(holder);
 		sneck_close(waiter);
@@ -158,7 +144,9 @@ static void names_have_one_slot_or_are_refused(void **state) {
 			        sneck_acquire(client, odd[j], SNECK_WRITE, NULL, &hold, &error), &error);
 			assert_non_null(strstr(error.text, "different slots"));
 		}
-		assert_int_equal(info_sum("commandstats", "cmdstat_evalsha:calls="), 0);
+		assert_int_equal(test_info_sum(cluster.nodes, CLUSTER_PRIMARIES, "commandstats",
+		                         "cmdstat_evalsha:calls="),
+		        0);
 		sneck_close(client);
 	}
 	sneck_client *native = open_as("native");
@@ -216,7 +204,9 @@ static void move_with(const char *dialect) {
 	start_other(&release, sneck_release, freed);
 	test_call_start(&acquire, other, "{move}:new", SNECK_WRITE, NULL);
 	/* Three at the least have been refused, for each is asked again. */
-	assert_true(WAIT_UNTIL(info_sum("errorstats", "errorstat_TRYAGAIN:count=") >= 6, 10000));
+	assert_true(WAIT_UNTIL(test_info_sum(cluster.nodes, CLUSTER_PRIMARIES, "errorstats",
+	                               "errorstat_TRYAGAIN:count=") >= 6,
+	        10000));
 	assert_false(atomic_load(&renewal.done) || atomic_load(&release.done) || atomic_load(&acquire.done));
 	while (test_cluster_move_keys(&cluster, slot, from, to, 100) > 0)
 		;

@@ -45,11 +45,6 @@ static int stop(void **state) {
 	return 0;
 }
 
-/* As tests see it that know of one server. */
-static struct test_server face(void) {
-	return (struct test_server){ .peers = cluster.nodes, .peers_n = CLUSTER_PRIMARIES };
-}
-
 static const char *error_of(int node, const char *key) {
 	static char text[128];
 	redisReply *reply = test_redis(&cluster.nodes[node], "GET %s", key);
@@ -61,7 +56,7 @@ static const char *error_of(int node, const char *key) {
 }
 
 static void keys_go_where_they_belong(void **state) {
-	struct test_server all = face();
+	struct test_server all = test_cluster_face(&cluster, CLUSTER_PRIMARIES);
 	char key[32];
 	(void)state;
 
@@ -85,7 +80,7 @@ static void keys_go_where_they_belong(void **state) {
 }
 
 static void a_slot_moves_step_by_step(void **state) {
-	struct test_server all = face();
+	struct test_server all = test_cluster_face(&cluster, CLUSTER_PRIMARIES);
 	int slot = test_cluster_slot(&cluster, "{s}"), from = test_cluster_owner(&cluster, "{s}");
 	int to = (from + 1) % CLUSTER_PRIMARIES;
 	char here[32], moved[32];

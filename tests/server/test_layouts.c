@@ -16,6 +16,7 @@
 
 #include "actor.h"
 #include "locks.h"
+#include "rule.h"
 #include "wait.h"
 
 enum { VISITORS = 4, VISITS = TEST_SANITIZED ? 30 : 120, ROUNDS = 3, ROUNDS_MAX = 15 };
@@ -371,15 +372,6 @@ static void do_everything(sneck_client *a, sneck_client *b, bool upgrades) {
 	}
 }
 
-static void allow(const char *user, const char *commands) {
-	char rest[512], *at = rest, *save = NULL;
-
-	test_redis_ok(server, "ACL SETUSER %s reset on >secret ~* &*", user);
-	snprintf(rest, sizeof rest, "%s", commands);
-	for (const char *word; (word = strtok_r(at, " ", &save)); at = NULL)
-		test_redis_ok(server, "ACL SETUSER %s +%s", user, word);
-}
-
 static long long denials(void) {
 	redisReply *reply = test_redis(server, "ACL LOG");
 	long long n = (long long)reply->elements;
@@ -399,9 +391,9 @@ static void the_rights_that_are_named_are_enough(void **state) {
 
 	assert_result(0, sneck_probe(client, &probe, &error), &error);
 	assert_true(probe.rights_known && !probe.missing[SNECK_ROLE_HOLDER][0]);
-	allow("holder", probe.needs[SNECK_ROLE_HOLDER]);
-	allow("operator", probe.needs[SNECK_ROLE_OPERATOR]);
-	allow("viewer", probe.needs[SNECK_ROLE_VIEWER]);
+	test_allow(server, "holder", ">secret ~* &*", probe.needs[SNECK_ROLE_HOLDER], NULL);
+	test_allow(server, "operator", ">secret ~* &*", probe.needs[SNECK_ROLE_OPERATOR], NULL);
+	test_allow(server, "viewer", ">secret ~* &*", probe.needs[SNECK_ROLE_VIEWER], NULL);
 	test_redis_ok(server, "SCRIPT FLUSH");
 	test_redis_ok(server, "ACL LOG RESET");
 	sneck_client *a = open_as(state, "holder"), *b = open_as(state, "holder");

@@ -29,17 +29,6 @@ static int down(void **state) {
 	return 0;
 }
 
-static int connect_to(const char *url, sneck_error *error) {
-	sneck_client_options options = SNECK_CLIENT_OPTIONS_INIT;
-	sneck_client *client = NULL;
-
-	options.flags = SNECK_OPEN_CONNECT;
-	memset(error, 0, sizeof *error);
-	int r = sneck_open(url, &options, &client, error);
-	sneck_close(client);
-	return r;
-}
-
 static void the_primary_is_found(void **state) {
 	sneck_client *client = test_open(all.url);
 	int primary = test_sentinels_primary(&all);
@@ -69,18 +58,18 @@ static void wrong_addresses_are_explained(void **state) {
 	(void)state;
 
 	snprintf(url, sizeof url, "redis+sentinel://127.0.0.1:%d/other", all.sentinels[0].port);
-	assert_result(SNECK_EINVAL, connect_to(url, &error), &error);
+	assert_result(SNECK_EINVAL, test_connect(url, &error), &error);
 	assert_non_null(strstr(error.text, "no service 'other'"));
 	assert_result(
-	        SNECK_ECONN, connect_to("redis+sentinel://127.0.0.1:1,127.0.0.1:2/locks", &error), &error);
+	        SNECK_ECONN, test_connect("redis+sentinel://127.0.0.1:1,127.0.0.1:2/locks", &error), &error);
 	assert_non_null(strstr(error.text, "127.0.0.1:2"));
 	snprintf(url, sizeof url, "redis+sentinel://127.0.0.1:%d/locks", all.servers[0].port);
-	assert_result(SNECK_ENOTSUP, connect_to(url, &error), &error);
+	assert_result(SNECK_ENOTSUP, test_connect(url, &error), &error);
 	assert_non_null(strstr(error.text, "no Sentinel"));
 	snprintf(url, sizeof url, "redis://127.0.0.1:%d", all.sentinels[0].port);
-	assert_result(SNECK_ENOTSUP, connect_to(url, &error), &error);
+	assert_result(SNECK_ENOTSUP, test_connect(url, &error), &error);
 	assert_non_null(strstr(error.text, "redis+sentinel://"));
-	assert_result(SNECK_EINVAL, connect_to("redis+sentinel://127.0.0.1", &error), &error);
+	assert_result(SNECK_EINVAL, test_connect("redis+sentinel://127.0.0.1", &error), &error);
 	assert_non_null(strstr(error.text, "service is missing"));
 }
 

@@ -45,12 +45,9 @@ static int up_plain(void **state) {
 }
 
 static void refused(const char *url, int expected, const char *words) {
-	sneck_client_options options = SNECK_CLIENT_OPTIONS_INIT;
-	sneck_client *client = NULL;
-	sneck_error error = { 0 };
+	sneck_error error;
 
-	options.flags = SNECK_OPEN_CONNECT;
-	assert_result(expected, sneck_open(url, &options, &client, &error), &error);
+	assert_result(expected, test_connect(url, &error), &error);
 	if (!strstr(error.text, words))
 		fail_msg("\"%s\" does not say \"%s\"", error.text, words);
 	assert_null(strstr(error.text, "canary"));
