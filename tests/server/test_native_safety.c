@@ -537,6 +537,12 @@ static void test_a_user_with_few_rights_suffices(void **state) {
 	op.shrink_expiry = true;
 	struct lock_outcome released = native_run_name(&A, &op, "t", 1);
 	struct lock_outcome given_back = native_run_name(&B, &op, "t", 1);
+	op = native_op(OP_ACQUIRE, 'W', 2);
+	struct lock_outcome again = native_run_name(&A, &op, "t", 1);
+	struct lock_outcome behind = native_run_name(&B, &op, "t", 1);
+	op.kind = OP_RELEASE; /* and nothing else: from one writer straight to the next */
+	struct lock_outcome handed_on = native_run_name(&A, &op, "t", 1);
+	struct lock_outcome end = native_run_name(&B, &op, "t", 1);
 	op.kind = OP_ADVANCE;
 	struct lock_outcome nothing = native_run_name(&B, &op, "none", 4);
 	native_do("AUTH default any");
@@ -545,6 +551,10 @@ static void test_a_user_with_few_rights_suffices(void **state) {
 	expect(LOCK_WAITING, waits);
 	expect(LOCK_DONE, released);
 	expect(LOCK_DONE, given_back);
+	expect(LOCK_GRANTED, again);
+	expect(LOCK_WAITING, behind);
+	expect(LOCK_DONE, handed_on);
+	expect(LOCK_DONE, end);
 	expect(LOCK_DONE, nothing);
 }
 

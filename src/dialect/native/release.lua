@@ -28,7 +28,7 @@ if removed == 1 and mode == 'W' and not shrink and #ARGV <= 4 and string.byte(fi
 	local id = string.sub(first[1], 2)
 	local known = redis.call('ZMSCORE', key, '#1', 'l' .. id)
 	local last, lease_end = tonumber(known[1]), (tonumber(known[2]) or 0) - 1e14
-	if last and lease_end > now and redis.call('ZCOUNT', key, '0', '(100000000000000') == 0 then
+	if last and lease_end > now and not redis.call('ZRANGE', key, '0', '(100000000000000', 'BYSCORE', 'LIMIT', '0', '1')[1] then
 		local token = math.max(last + 1, used + 1, us)
 		local text, to, counter = string.format('%d', token), string.match(id, '^([^.]*)%.(.*)$')
 		local ends = math.max(lease_end, math.ceil(token / 1000)) + keep
