@@ -130,20 +130,37 @@ static bool give(struct way *way) {
 	return true;
 }
 
-/* Fills in what to poll for; returns the time of the next piece. */
-static double prepare(struct delay_line *line, struct pollfd *pfds) {
-	double due_s = now_s() + 1;
+/* Fills in what to poll for, two for each connection that there is, and returns how many; `*due_s` becomes
+ * the time of the next piece, if that is sooner. */
+static nfds_t prepare(struct delay_line *line, struct pollfd *pfds, double *due_s) {
+	nfds_t n = 2;
 
 	pfds[0] = (struct pollfd){ .fd = line->wake_fd, .events = POLLIN };
 	pfds[1] = (struct pollfd){ .fd = line->listen_fd, .events = POLLIN };
-	for (int i = 0; i < 2 * PAIRS_MAX; i++) {
-		const struct pair *pair = &line->pairs[i / 2];
-		const struct way *way = &pair->ways[i % 2];
-		pfds[2 + i] = (struct pollfd){ .fd = pair->open ? way->from : -1, .events = POLLIN };
-		if (pair->open && way->first && way->first->due_s < due_s)
-			due_s = way->first->due_s;
+	for (int i = 0; i < PAIRS_MAX; i++) {
+		const struct pair *pair = &line->pairs[i];
+		for (int j = 0; pair->open && j < 2; j++) {
+			const struct way *way = &pair->ways[j];
+			pfds[n++] = (struct pollfd){ .fd = way->from, .events = POLLIN };
+			if (way->first && way->first->due_s < *due_s)
+				*due_s = way->first->due_s;
+		}
 	}
-	return due_s;
+	return n;
+}
+
+/* `pfds`: those of the connections, as prepared. */
+static void carry(struct delay_line *line, const struct pollfd *pfds, bool cut) {
+	for (int i = 0; i < PAIRS_MAX; i++) {
+		struct pair *pair = &line->pairs[i];
+		bool ok = !cut;
+		if (!pair->open)
+			continue;
+		for (int j = 0; j < 2; j++, pfds++)
+			ok = ok && (!pfds->revents || take(line, &pair->ways[j])) && give(&pair->ways[j]);
+		if (!ok)
+			close_pair(pair);
+	}
 }
 
 static void *run(void *ctx) {
@@ -151,22 +168,14 @@ static void *run(void *ctx) {
 	struct pollfd pfds[2 + 2 * PAIRS_MAX];
 
 	while (!atomic_load(&line->stop)) {
-		double left_s = prepare(line, pfds) - now_s();
-		struct timespec left = { .tv_nsec = left_s > 0 ? (long)(left_s * 1e9) % 1000000000 : 0 };
-		ppoll(pfds, 2 + 2 * PAIRS_MAX, &left, NULL);
+		double now = now_s(), due_s = now + 0.5;
+		nfds_t n = prepare(line, pfds, &due_s);
+		struct timespec left = { .tv_nsec = due_s > now ? (long)((due_s - now) * 1e9) : 0 };
+		ppoll(pfds, n, &left, NULL);
 		uint64_t count;
 		if (pfds[0].revents && read(line->wake_fd, &count, sizeof count) < 0)
 			check(false, "wake");
-		bool cut = atomic_exchange(&line->cut, false);
-		for (int i = 0; i < PAIRS_MAX; i++) {
-			struct pair *pair = &line->pairs[i];
-			bool ok = pair->open && !cut;
-			for (int j = 0; ok && j < 2; j++)
-				ok = (!pfds[2 + 2 * i + j].revents || take(line, &pair->ways[j])) &&
-				     give(&pair->ways[j]);
-			if (pair->open && !ok)
-				close_pair(pair);
-		}
+		carry(line, pfds + 2, atomic_exchange(&line->cut, false));
 		if (pfds[1].revents)
 			accept_pair(line);
 	}
@@ -212,6 +221,14 @@ void delay_line_stop(struct delay_line *line) {
 
 void delay_line_set(struct delay_line *line, int ms) {
 	atomic_store(&line->delay_ms, ms);
+}
+
+double delay_line_cpu_s(const struct delay_line *line) {
+	struct timespec taken = { 0 };
+	clockid_t clock;
+
+	check(pthread_getcpuclockid(line->thread, &clock) == 0 && clock_gettime(clock, &taken) == 0, "clock");
+	return (double)taken.tv_sec + (double)taken.tv_nsec / 1e9;
 }
 
 void delay_line_cut(struct delay_line *line) {

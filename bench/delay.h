@@ -9,7 +9,8 @@ struct delay_line;
 /* Lines to this Unix socket; a failure ends the program. */
 struct delay_line *delay_line_start(const char *socket_path, int *ret_port);
 void delay_line_stop(struct delay_line *line);
-void delay_line_set(struct delay_line *line, int ms); /* for what is sent from now on */
-void delay_line_cut(struct delay_line *line);         /* all connections there are */
+void delay_line_set(struct delay_line *line, int ms);   /* for what is sent from now on */
+double delay_line_cpu_s(const struct delay_line *line); /* processor time that it has taken */
+void delay_line_cut(struct delay_line *line);           /* all connections there are */
 
 #endif

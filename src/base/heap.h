@@ -13,8 +13,13 @@ struct heap_node {
 	size_t index; /* position + 1; 0: in no heap */
 };
 
+struct heap_slot {
+	int64_t key; /* the node's */
+	struct heap_node *node;
+};
+
 struct heap {
-	struct heap_node **nodes;
+	struct heap_slot *slots;
 	size_t count;
 	size_t cap;
 };

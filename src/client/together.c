@@ -28,12 +28,13 @@ struct together {
 	struct renewal renewals[RENEWALS_MAX];
 };
 
-/* In a cluster two locks hardly ever lie in one slot. */
+/* In a cluster two locks hardly ever lie in one slot. And a lease of 1 ms asks whether a fixed hold is still
+ * there, whose deadline is its own. */
 static bool may_go_together(struct carried *carried) {
 	const struct lock_call *call = snecki_call_of(carried);
 
-	return call->watchdog && call->op.kind == OP_RENEW && !call->op.last_token && !call->op.must_write &&
-	       !call->ack_replicas && !carried->client->session.sharded &&
+	return call->watchdog && call->op.kind == OP_RENEW && call->op.lease_ms > 1 && !call->op.last_token &&
+	       !call->op.must_write && !call->ack_replicas && !carried->client->session.sharded &&
 	       snecki_carried_dialect(carried)->encode_renewals;
 }
 

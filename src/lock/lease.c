@@ -277,7 +277,6 @@ void snecki_lease_renew(
 		call->renew_lane = (unsigned)(snecki_lane_of(core, grant->entry) - core->lanes);
 		core->lanes[call->renew_lane].renewals_inflight++;
 		core->renewals_sent++;
-		snecki_grant_want_hints(core, grant);
 	}
 	snecki_call_send(core, call);
 }
@@ -287,6 +286,10 @@ static void renew_now(struct lock_core *core, struct lock_grant *grant, int64_t 
 	do
 		grant->renew_at_ns += interval_ns(grant);
 	while (grant->renew_at_ns <= now_ns);
+	/* What is held for so long is worth a channel. Sooner it is renewed only because the connection
+	 * broke, and then nothing shall come between the renewals. */
+	if (now_ns - grant->granted_ns >= interval_ns(grant) / 2)
+		snecki_grant_want_hints(core, grant);
 	snecki_lease_renew(core, grant, NULL, grant->lease_ms);
 	snecki_lease_arm(core, grant);
 }

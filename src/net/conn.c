@@ -172,10 +172,14 @@ void snecki_conn_assign(struct conn *conn, bool from_background) {
 	}
 	if (conn->state != CONN_UP)
 		return;
+	size_t waited_for = conn->inflight_n - conn->orphan_n; /* often 0, among thousands */
 	LIST_EACH (node, &conn->inflight) {
 		struct req *req = LIST_ITEM(node, struct req, node);
+		if (waited_for == 0)
+			break;
 		if (req->parker && hand_role(conn, req->parker))
 			return;
+		waited_for -= req->parker != NULL;
 	}
 	if ((conn->orphan_n || conn->hangup_ignored) && !from_background)
 		snecki_conn_wake_background(conn);

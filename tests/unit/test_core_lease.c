@@ -252,6 +252,23 @@ static void not_more_than_so_many_go_along(void **state) {
 	assert_true(next_ns > bench->now_ns && next_ns <= bench->now_ns + EARLY_NS);
 }
 
+/* Where each lock has a channel of its own: what is held for long wants to hear who waits. What is renewed
+ * because the connection broke is not asked for more than that. */
+static void a_channel_is_for_what_is_held_for_long(void **state) {
+	struct bench *bench = bench_of(state);
+
+	bench->core->config.lock_channels = true;
+	hold_it(bench, 1, 'W');
+	pass_ms(bench, LEASE_MS / 8);
+	snecki_core_connected(bench->core, -1, bench->now_ns, bench->now_ns);
+	pass_ms(bench, 0);
+	confirm(bench, expect(bench, OP_RENEW));
+	assert_int_equal(bench->listening, 0);
+	pass_ms(bench, LEASE_MS / 3);
+	confirm(bench, expect(bench, OP_RENEW));
+	assert_int_equal(bench->listening, 1);
+}
+
 /* ---- Messages and claims ------------------------------------------------------------------------*/
 
 static void a_message_grants_and_is_claimed(void **state) {
@@ -640,6 +657,7 @@ int main(void) {
 		TEST(at_most_256_renewals_are_under_way),
 		TEST(what_is_due_soon_goes_along),
 		TEST(not_more_than_so_many_go_along),
+		TEST(a_channel_is_for_what_is_held_for_long),
 		TEST(a_message_grants_and_is_claimed),
 		TEST(a_claim_finds_it_gone),
 		TEST(a_message_may_be_forged),
