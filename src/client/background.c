@@ -133,6 +133,7 @@ int snecki_client_links(sneck_client *client) {
 		.url = &client->url,
 		.server = &client->server,
 		.tls = client->tls,
+		.parking = &client->parking,
 		.client_name = client->session_id,
 		.channel = channel.data,
 		.channel_len = channel.len,

@@ -328,10 +328,13 @@ static void take_list(struct list *from, struct list *to) {
 }
 
 static void wake_all(struct list *done) {
+	struct wakes wakes = { 0 };
+
 	LIST_EACH (at, done) {
 		struct waiter *waiter = LIST_ITEM(at, struct waiter, woken);
-		snecki_parker_wake(&waiter->parker); /* the waiter may be gone from here on */
+		snecki_parker_wake_with(&waiter->parker, &wakes); /* the waiter may be gone from here on */
 	}
+	snecki_wakes_send(&wakes);
 }
 
 /* `done`: waiters to be woken, as soon as the mutex is free. They come before what is to be sent: what is

@@ -140,6 +140,7 @@ struct sneck_client {
 	struct list deferred; /* answers that came from inside a submit */
 
 	struct servers *servers; /* NULL: not started */
+	struct parking parking;  /* where its callers sleep */
 	struct record record;
 	uint64_t echo_number;  /* of the probe's message that is under way; 0: none. Under mutex, as … */
 	int64_t echo_heard_ns; /* … when the last one came, and … */

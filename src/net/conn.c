@@ -12,7 +12,9 @@
  * The writer. Bytes are appended to `out` in the order of `inflight`; one thread at a time (`writing`)
  * moves them to `wr` and sends without the mutex. No byte can be stranded: unsent bytes imply that
  * a thread is writing and will look again, or that the socket is full and the reader polls for
- * POLLOUT, or that a request is already on its way, whose answer takes the reader through flush.
+ * POLLOUT, or that a request is already on its way, whose answer takes the reader through flush,
+ * or that the leader is at work on answers (`busy`), which wake threads that will ask for more: it sends for
+ * all of them before it polls again or leaves.
  *
  * Taking down. A thread that finds the connection broken only marks it; the background thread closes
  * the socket when nobody writes or leads, and completes what was in flight, in order. So
@@ -20,12 +22,10 @@
 #include "net/conn.h"
 
 #include <errno.h>
-#include <linux/futex.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -43,35 +43,7 @@ enum {
 	KEEP_MAX = 256 * 1024 /* a larger buffer is given back after the burst that needed it */
 };
 
-/* ---- Parkers --------------------------------------------------------------------------------*/
-
-void snecki_parker_init(struct parker *parker) {
-	atomic_init(&parker->state, 0);
-	atomic_init(&parker->conn, NULL);
-	atomic_init(&parker->inflight, 0);
-}
-
-void snecki_parker_done(struct parker *parker) {
-	(void)parker;
-}
-
-void snecki_parker_reset(struct parker *parker) {
-	atomic_fetch_and(&parker->state, ~(uint32_t)PARKER_READY);
-}
-
-/* Sleep while the word is `expected`, or until the deadline (BOOTTIME). May return for no reason. */
-static void futex_wait(_Atomic uint32_t *word, uint32_t expected, int64_t deadline_ns) {
-	struct timespec until;
-	snecki_monotonic_deadline(deadline_ns, &until);
-	syscall(SYS_futex, word, FUTEX_WAIT_BITSET_PRIVATE, expected, &until, NULL, FUTEX_BITSET_MATCH_ANY);
-}
-
-/* The word may be gone by now: waking an address where nobody sleeps does nothing. */
-static void futex_wake(_Atomic uint32_t *word) {
-	syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
-}
-
-static void kick(struct conn *conn) {
+void snecki_conn_kick(struct conn *conn) {
 	uint64_t one = 1;
 	ssize_t n = write(conn->kick_fd, &one, sizeof(one));
 	(void)n; /* EAGAIN: it is readable already */
@@ -81,20 +53,6 @@ static void unkick(struct conn *conn) {
 	uint64_t count;
 	ssize_t n = read(conn->kick_fd, &count, sizeof(count));
 	(void)n;
-}
-
-void snecki_parker_wake(struct parker *parker) {
-	/* Read before the bit is set: afterwards the parker may be gone. */
-	struct conn *conn = atomic_load(&parker->conn);
-	uint32_t before = atomic_fetch_or(&parker->state, PARKER_READY);
-	if (before & PARKER_POLLING)
-		kick(conn);
-	if (before & PARKER_PARKED)
-		futex_wake(&parker->state);
-}
-
-static bool parker_ready(struct parker *parker) {
-	return atomic_load(&parker->state) & PARKER_READY;
 }
 
 /* ---- State ----------------------------------------------------------------------------------*/
@@ -140,26 +98,21 @@ static void hurry(struct conn *conn, const struct req *req) {
 	if (sooner)
 		conn->hurry_ms = req->hurry_ms;
 	if (sooner && conn->role == ROLE_LEADER) /* whose poll may last longer than that */
-		kick(conn);
+		snecki_conn_kick(conn);
 }
 
 void snecki_conn_unlock(struct conn *conn) {
-	_Atomic uint32_t *word = conn->to_wake;
-	conn->to_wake = NULL;
+	struct sleeper sleeper = conn->to_wake;
+	conn->to_wake.own = NULL;
 	pthread_mutex_unlock(&conn->mutex);
-	if (word)
-		futex_wake(word);
+	snecki_sleeper_wake(&sleeper);
 }
 
 /* Locked. Hand the role to this parker if its thread is parked. */
 static bool hand_role(struct conn *conn, struct parker *parker) {
-	uint32_t state = atomic_load(&parker->state);
-	do {
-		if (!(state & PARKER_PARKED) || (state & PARKER_READY))
-			return false;
-	} while (!atomic_compare_exchange_weak(&parker->state, &state, state | PARKER_LEAD));
+	if (!snecki_parker_hand_role(parker, &conn->to_wake))
+		return false;
 	conn->role = ROLE_LEADER;
-	conn->to_wake = &parker->state;
 	return true;
 }
 
@@ -193,7 +146,7 @@ static bool load_wr(struct conn *conn, bool all) {
 		return true;
 	if (conn->out.len == 0)
 		return false;
-	if (!all && conn->inflight_n - conn->unsent_n >= DIRECT_MAX)
+	if (!all && (conn->busy || conn->inflight_n - conn->unsent_n >= DIRECT_MAX))
 		return false;
 	struct buf sent = conn->wr;
 	conn->wr = conn->out;
@@ -228,7 +181,7 @@ void snecki_conn_flush(struct conn *conn, bool all) {
 			/* The reader is perhaps polling already, for input only. */
 			conn->blocked = true;
 			if (conn->role == ROLE_LEADER)
-				kick(conn);
+				snecki_conn_kick(conn);
 			else if (conn->role == ROLE_POLLED)
 				snecki_conn_wake_background(conn);
 		}
@@ -434,6 +387,7 @@ bool snecki_conn_read(struct conn *conn) {
 	if (got > 0) {
 		pthread_mutex_lock(&conn->mutex);
 		conn->heard_ns = snecki_now_ns();
+		conn->busy = conn->role == ROLE_LEADER;
 		pthread_mutex_unlock(&conn->mutex);
 	}
 	int r = got < 0 ? got : 1;
@@ -510,13 +464,14 @@ static void lead(struct conn *conn, struct parker *parker, int64_t deadline_ns, 
 			;
 	for (;;) {
 		pthread_mutex_lock(&conn->mutex);
+		conn->busy = false;
 		snecki_conn_flush(conn, true);
 		int64_t silence_ns = snecki_conn_silence_ns(conn);
 		int64_t until_ns = silence_ns < deadline_ns ? silence_ns : deadline_ns;
 		short events = (short)(POLLIN | (conn->blocked ? POLLOUT : 0));
 		bool leave = conn->state != CONN_UP || parker->inflight == 0;
 		pthread_mutex_unlock(&conn->mutex);
-		if (leave || parker_ready(parker))
+		if (leave || snecki_parker_ready(parker))
 			break;
 		short revents = lead_poll(conn, parker, events, until_ns);
 		if (revents & POLLOUT) {
@@ -527,7 +482,7 @@ static void lead(struct conn *conn, struct parker *parker, int64_t deadline_ns, 
 		if (revents & ~POLLOUT)
 			while (snecki_conn_read(conn))
 				;
-		if (parker_ready(parker))
+		if (snecki_parker_ready(parker))
 			break;
 		int64_t now_ns = snecki_now_ns();
 		if (now_ns >= silence_ns)
@@ -536,6 +491,8 @@ static void lead(struct conn *conn, struct parker *parker, int64_t deadline_ns, 
 			break;
 	}
 	pthread_mutex_lock(&conn->mutex);
+	conn->busy = false;
+	snecki_conn_flush(conn, true); /* what was left to this thread meanwhile */
 	conn->role = ROLE_NONE;
 	snecki_conn_assign(conn, false);
 	snecki_conn_unlock(conn);
@@ -543,19 +500,15 @@ static void lead(struct conn *conn, struct parker *parker, int64_t deadline_ns, 
 
 /* Wait as a follower. Locked on entry, not on return. True: the role has been handed over. */
 static bool follow(struct conn *conn, struct parker *parker, int64_t deadline_ns) {
-	/* Under the mutex, so that a leader that leaves next finds it parked. */
-	uint32_t state = atomic_fetch_or(&parker->state, PARKER_PARKED) | PARKER_PARKED;
+	/* Under the mutex, so that a leader that leaves next finds it asleep. */
+	struct sleep sleep = snecki_parker_lie_down(parker, conn->config.parking);
 	pthread_mutex_unlock(&conn->mutex);
-	while (!(state & (PARKER_READY | PARKER_LEAD)) && snecki_now_ns() < deadline_ns) {
-		futex_wait(&parker->state, state, deadline_ns);
-		state = atomic_load(&parker->state);
-	}
-	return atomic_fetch_and(&parker->state, ~(uint32_t)(PARKER_PARKED | PARKER_LEAD)) & PARKER_LEAD;
+	return snecki_parker_sleep(parker, sleep, deadline_ns);
 }
 
 bool snecki_conn_park(struct conn *conn, struct parker *parker, int64_t deadline_ns) {
 	atomic_store(&parker->conn, conn);
-	while (!parker_ready(parker)) {
+	while (!snecki_parker_ready(parker)) {
 		pthread_mutex_lock(&conn->mutex);
 		bool took = take_role(conn, parker);
 		if (took)
@@ -564,7 +517,7 @@ bool snecki_conn_park(struct conn *conn, struct parker *parker, int64_t deadline
 		if (took || handed)
 			lead(conn, parker, deadline_ns, handed);
 		if (snecki_now_ns() >= deadline_ns)
-			return parker_ready(parker);
+			return snecki_parker_ready(parker);
 	}
 	return true;
 }

@@ -32,33 +32,13 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "net/hello.h"
+#include "net/parker.h"
 
 struct redisReply;
 struct sneck_error;
 struct endpoint;
 struct conn;
 struct tls_context;
-
-/* Where a thread waits. One per thread and wait; lives on the caller's stack or in its request. A word
- * of bits and a futex rather than a mutex and a condition: whoever is woken runs into no lock. */
-struct parker {
-	_Atomic uint32_t state;      /* PARKER_… */
-	_Atomic(struct conn *) conn; /* the connection it waits at */
-	_Atomic unsigned
-	        inflight; /* its requests that are unanswered; changes under the connection's mutex */
-};
-enum {
-	PARKER_READY = 1,  /* what it waited for has come */
-	PARKER_LEAD = 2,   /* it has been handed the leader's role */
-	PARKER_PARKED = 4, /* its thread sleeps in snecki_conn_park, not leading */
-	PARKER_POLLING = 8 /* its thread leads and may be in poll() */
-};
-void snecki_parker_init(struct parker *parker);
-void snecki_parker_done(struct parker *parker);
-void snecki_parker_reset(struct parker *parker); /* not ready, to wait again */
-/* Thread: any. What the parker waited for has come; also ends its poll when it leads. The parker may
- * go away as soon as its thread can see that. */
-void snecki_parker_wake(struct parker *parker);
 
 enum req_status {
 	REQ_REPLY,    /* `reply` is the server's answer */
@@ -102,6 +82,7 @@ struct req {
 struct conn_config {
 	const struct url *url;   /* URL_TCP or URL_UNIX; borrowed */
 	struct tls_context *tls; /* borrowed; NULL: plain */
+	struct parking *parking; /* borrowed: where its callers sleep; NULL: each for itself */
 	const char *client_name; /* HELLO … SETNAME; may be NULL */
 	enum link_peer peer;     /* what must answer there */
 	/* Thread: background. Where to connect, if not to the URL's place (NULL): 1 and the place; 0: that is

@@ -51,6 +51,7 @@ struct conn {
 
 	/* The stream. `writing` gives a thread `wr` and the right to send without the mutex. */
 	bool writing;
+	bool busy;        /* the leader is between two polls: it sends what there is before the next one */
 	bool blocked;     /* the kernel took no more: the reader waits for POLLOUT */
 	struct buf out;   /* appended, not offered */
 	struct buf wr;    /* being sent */
@@ -59,15 +60,17 @@ struct conn {
 	uint64_t offered; /* of these, moved to `wr` */
 	uint64_t written; /* of these, taken by the kernel */
 
-	_Atomic uint32_t *to_wake; /* a parker that has been handed the role; woken when the mutex is free */
-	int64_t heard_ns;          /* when the last byte arrived */
-	int64_t up_ns;             /* when the connection came up */
+	struct sleeper to_wake; /* who has been handed the role; woken when the mutex is free */
+	int64_t heard_ns;       /* when the last byte arrived */
+	int64_t up_ns;          /* when the connection came up */
 	int64_t next_attempt_ns;
 	struct backoff backoff; /* background only */
 	struct sneck_error why; /* why it is BROKEN */
 	struct conn_counters counters;
 };
 
+/* End the leader's poll. */
+void snecki_conn_kick(struct conn *conn);
 /* Locked. Send what there is to send (unlocks meanwhile); `all`: also what a reader would send. */
 void snecki_conn_flush(struct conn *conn, bool all);
 /* Locked. Put a request in line on a connection that is up. False: out of memory, not in line. */

@@ -122,6 +122,7 @@ int snecki_node_connection(struct node *node, bool main, struct conn **ret) {
 	const struct conn_config conn = {
 		.url = config->server,
 		.tls = config->tls,
+		.parking = config->parking,
 		.where = servers->sentinel || servers->cluster ? where : NULL,
 		.elsewhere = servers->sentinel ? elsewhere : NULL,
 		.client_name = config->client_name,

@@ -28,6 +28,7 @@ struct servers_config {
 	const struct url *url;    /* as given: the seeds. Borrowed, as all of these */
 	const struct url *server; /* where a single server is; as whom to greet any */
 	struct tls_context *tls;  /* NULL: plain */
+	struct parking *parking;  /* as conn_config.parking */
 	const char *client_name;
 	const char *channel; /* that stays; not of a cluster */
 	size_t channel_len;

@@ -128,6 +128,7 @@ void rig_start(struct rig *rig, const char *url, const struct rig_options *optio
 	const struct conn_config conn_config = {
 		.url = &rig->url,
 		.client_name = "a test",
+		.parking = o->sleeps_alone ? NULL : &rig->parking,
 		.connect_ms = o->connect_ms ? o->connect_ms : 1000,
 		.command_ms = o->command_ms ? o->command_ms : 2000,
 		.log = &rig->log,

@@ -19,6 +19,7 @@ struct rig {
 	struct url url;
 	struct conn *conn;
 	struct sub *sub; /* NULL: none */
+	struct parking parking;
 	struct log log;
 	int wake_fd;
 	pthread_t background;
@@ -42,6 +43,7 @@ struct rig_options {
 	uint32_t command_ms; /* 0: 2000 */
 	const char *channel; /* NULL: no subscribe connection */
 	uint32_t ping_ms;
+	bool sleeps_alone; /* no parking */
 };
 
 /* Fails the test when it cannot. */

@@ -64,7 +64,7 @@ static bool is_polling(struct caller *caller) {
 }
 
 static bool is_parked(struct caller *caller) {
-	bool parked = atomic_load(&caller->call.parker.state) & PARKER_PARKED;
+	bool parked = atomic_load(&caller->call.parker.state) & (PARKER_PARKED | PARKER_TOGETHER);
 	return parked;
 }
 
