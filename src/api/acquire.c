@@ -174,9 +174,11 @@ int sneck_cancel(sneck_client *client, uint64_t tag) {
 		return SNECK_EINVAL;
 	if (snecki_client_forked(client))
 		return SNECK_EFORKED;
+	snecki_client_count_in(client);
 	snecki_client_lock(client);
 	size_t n = snecki_core_cancel_tag(client->core, tag, snecki_now_ns());
 	snecki_client_unlock(client);
+	snecki_client_leave(client);
 	return (int)n;
 }
 

@@ -453,10 +453,14 @@ bool snecki_client_await_change(sneck_client *client, int64_t deadline_ns) {
 	return true;
 }
 
+void snecki_client_count_in(sneck_client *client) {
+	atomic_fetch_add(&client->inside, 1);
+}
+
 int snecki_client_enter(sneck_client *client, int64_t deadline_ns, sneck_error *reterr) {
 	if (snecki_client_forked(client))
 		return snecki_err(reterr, SNECK_EFORKED, "%s", sneck_strerror(SNECK_EFORKED));
-	atomic_fetch_add(&client->inside, 1);
+	snecki_client_count_in(client);
 	int r = snecki_client_start(client, deadline_ns, reterr);
 	if (r < 0)
 		snecki_client_leave(client);

@@ -174,6 +174,9 @@ static inline bool snecki_client_ready(const sneck_client *client) {
 }
 /* Every call that may block enters and leaves; close waits for those inside. */
 int snecki_client_enter(sneck_client *client, int64_t deadline_ns, sneck_error *reterr);
+/* The first half of it, where nothing is to be started: for a call that wakes others, who may close the
+ * client before it is over. */
+void snecki_client_count_in(sneck_client *client);
 void snecki_client_leave(sneck_client *client);
 /* Locked: wait for `changed`, or the deadline. False: it has passed. */
 bool snecki_client_await_change(sneck_client *client, int64_t deadline_ns);

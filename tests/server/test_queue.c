@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Waiting in line: the order, what it costs, who leaves it, and what the dead leave behind. */
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -113,6 +114,37 @@ static void cancel_ends_a_wait_at_once(void **state) {
 	assert_true(test_is_idle(server, "door"));
 	sneck_close(a);
 	sneck_close(b);
+}
+
+static void *waits_then_closes(void *arg) {
+	sneck_client *client = arg;
+	sneck_acquire_options options = test_waiting(SNECK_WAIT_FOREVER);
+	sneck_hold *hold = NULL;
+
+	options.tag = 1;
+	int r = sneck_acquire(client, "door", SNECK_WRITE, &options, &hold, NULL);
+	sneck_close(client);
+	return r == SNECK_ECANCELED ? arg : NULL;
+}
+
+/* It learns that it was cancelled while the other thread is still on its way out of sneck_cancel. */
+static void whoever_is_cancelled_may_close(void **state) {
+	(void)state;
+	enum { TRIES = TEST_SANITIZED ? 40 : 100 };
+	sneck_client *a = test_open(server->url);
+	sneck_hold *hold = test_take(a, "door", SNECK_WRITE, 0);
+	for (int i = 0; i < TRIES; i++) {
+		sneck_client *b = test_open(server->url);
+		pthread_t waiter;
+		void *cancelled;
+		assert_int_equal(pthread_create(&waiter, NULL, waits_then_closes, b), 0);
+		assert_true(test_await_members(server, "door", "w", 1, 2000));
+		assert_int_equal(sneck_cancel(b, 1), 1);
+		assert_int_equal(pthread_join(waiter, &cancelled), 0);
+		assert_non_null(cancelled);
+	}
+	test_release(hold);
+	sneck_close(a);
 }
 
 static void those_who_give_up_leave_nothing(void **state) {
@@ -281,6 +313,7 @@ int main(int argc, char **argv) {
 	const struct CMUnitTest tests[] = {
 		TEST(first_come_first_served_by_direct_hand_off),
 		TEST(cancel_ends_a_wait_at_once),
+		TEST(whoever_is_cancelled_may_close),
 		TEST(those_who_give_up_leave_nothing),
 		TEST(giving_up_at_the_moment_of_the_grant),
 		TEST(a_thousand_dead_cost_one_waiter_lease),
