@@ -16,15 +16,18 @@
 #include "client/break.h"
 #include "client/probe.h"
 
+void snecki_client_wake_for_deferred(sneck_client *client) {
+	uint64_t one = 1;
+	ssize_t n = write(client->wake_fd, &one, sizeof one);
+	(void)n; /* EAGAIN: awake already */
+}
+
 /* Thread: any. */
 void snecki_client_wake(void *ctx) {
 	sneck_client *client = ctx;
-	uint64_t one = 1;
 
-	if (atomic_load(&client->about_to_look) == (uintptr_t)pthread_self())
-		return;
-	ssize_t n = write(client->wake_fd, &one, sizeof one);
-	(void)n; /* EAGAIN: awake already */
+	if (atomic_load(&client->about_to_look) != (uintptr_t)pthread_self())
+		snecki_client_wake_for_deferred(client);
 }
 
 /* ---- What net tells us --------------------------------------------------------------------------*/

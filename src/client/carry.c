@@ -95,7 +95,7 @@ void snecki_carried_answer(struct carried *const *carried, size_t n, const struc
 	if (inside_submit(client)) {
 		for (size_t i = 0; i < n; i++)
 			defer(carried[i], &outcomes[i], error);
-		snecki_client_wake(client);
+		snecki_client_wake_for_deferred(client);
 		return;
 	}
 	answer(client, carried, n, outcomes, error);
@@ -285,7 +285,7 @@ void snecki_carried_submit(struct carried *carried) {
 	if (r == SNECK_ENOTSUP)
 		snecki_err(&error, r, "the %s dialect cannot do this", dialect->name);
 	defer(carried, &outcome, &error);
-	snecki_client_wake(client);
+	snecki_client_wake_for_deferred(client);
 }
 
 /* From now on there are messages worth hearing. */

@@ -196,6 +196,9 @@ void snecki_client_run_deferred(sneck_client *client);
 /* background.c */
 void *snecki_client_background(void *client);
 void snecki_client_wake(void *client);
+/* The same from the background thread, too: it looks at deferred answers first in a turn, and what it submits
+ * behind that may bring another. */
+void snecki_client_wake_for_deferred(sneck_client *client);
 int snecki_client_links(sneck_client *client); /* makes `servers` */
 
 /* wait.c: blocking calls */
