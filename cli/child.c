@@ -129,7 +129,11 @@ int child_start(struct child *child, const struct child_setup *setup) {
 	int report[2], control[2];
 
 	*child = (struct child){
-		.tty = -1, .control_fd = -1, .foreground = setup->foreground, .adopts = setup->adopts
+		.tty = -1,
+		.control_fd = -1,
+		.foreground = setup->foreground,
+		.adopts = setup->adopts,
+		.order = { .deadline_ms = setup->deadline_ms },
 	};
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, control) < 0)
 		return errno;

@@ -35,6 +35,9 @@ struct child_setup {
 	bool ignore_chld;
 	bool foreground; /* leave it in sneck's process group */
 	bool adopts;     /* see struct child */
+	/* As in child_orders: it must be known before the command runs, lest a sneck that is stopped between
+	 * the two leave it running without an end. */
+	int64_t deadline_ms;
 };
 
 /* Start it. 0, or the errno of what failed (of exec, as a rule). */

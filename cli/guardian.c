@@ -5,8 +5,9 @@
  * subreaper of all of it: orphans become its children, so it finds every one.
  *
  *   - It notices sneck's death by the closed socket, whatever thread of sneck does what.
- *   - It knows until when the lease is valid and kills everything at that moment, unless sneck has told it
- *     of a renewal: a sneck that is stopped or does not get to run cannot let the command run on.
+ *   - It knows, from its birth, until when the lease is valid and kills everything at that moment, unless
+ * sneck has told it of a renewal: a sneck that is stopped or does not get to run cannot let the command run
+ * on.
  *   - Signals do not concern it: all are blocked. It has a process group of its own, so that a kill of
  *     sneck's group leaves it alive to do its work, and the command's group cannot take it along.
  *   - Only system calls: sneck has threads, so after fork nothing else is safe. */
@@ -172,7 +173,10 @@ static void close_others(int kept_fd) {
 }
 
 _Noreturn void guardian_main(const struct guardian_setup *setup) {
-	struct guardian guardian = { .control_fd = setup->control_fd };
+	struct guardian guardian = {
+		.control_fd = setup->control_fd,
+		.order = { .deadline_ms = setup->child->deadline_ms },
+	};
 	sigset_t all, chld;
 
 	sigfillset(&all);
@@ -193,5 +197,6 @@ _Noreturn void guardian_main(const struct guardian_setup *setup) {
 	guardian.timer_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
 	if (guardian.signal_fd < 0 || guardian.timer_fd < 0)
 		finish(&guardian, true);
+	set_deadline(&guardian);
 	watch(&guardian);
 }

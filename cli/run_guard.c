@@ -89,6 +89,11 @@ static int64_t until_lease_ends(const struct run *run, int64_t left_ms) {
 	return left_ms;
 }
 
+/* When the guardian is to act by itself, for child_orders. */
+static int64_t guardian_deadline(int64_t lease_ms) {
+	return lease_ms == NEVER_MS ? 0 : boot_ms() + lease_ms;
+}
+
 static int64_t until_max_hold(const struct run *run) {
 	if (!run->options->max_hold_ms)
 		return NEVER_MS;
@@ -106,8 +111,7 @@ static void guard(struct run *run) {
 		begin_to_stop(run, STOP_LOST, lease_ms);
 	else if (!run->stopping && max_ms <= 0)
 		begin_to_stop(run, STOP_MAX_HOLD, run->options->kill_after_ms);
-	child_orders(
-	        &run->child, lease_ms == NEVER_MS ? 0 : boot_ms() + lease_ms, run->stopping != STOP_NONE);
+	child_orders(&run->child, guardian_deadline(lease_ms), run->stopping != STOP_NONE);
 	if (!run->stopping) {
 		int64_t next_ms =
 		        earlier(lease_ms == NEVER_MS ? NEVER_MS : lease_ms - run->term_at_ms, max_ms);
@@ -181,6 +185,7 @@ static int start_command(struct run *run) {
 		return EXIT_INTERNAL;
 	}
 	setup.envp = envp;
+	setup.deadline_ms = guardian_deadline(until_lease_ends(run, sneck_hold_left_ms(run->hold)));
 	int failed = child_start(&run->child, &setup);
 	run_env_free(envp);
 	if (!failed)

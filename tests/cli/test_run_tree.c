@@ -113,6 +113,29 @@ static void test_stopped_sneck(void **state) {
 	assert_int_equal(cli_wait(&cli, 5000), 79);
 }
 
+/* Also one that is stopped before it has said a word to the guardian. */
+static void test_stopped_at_once(void **state) {
+	enum { ROUNDS = 5 };
+	struct cli cli[ROUNDS];
+	pid_t guardians[ROUNDS];
+
+	(void)state;
+	for (int i = 0; i < ROUNDS; i++) {
+		char name[16];
+		snprintf(name, sizeof(name), "early-%d", i);
+		cli_start(&cli[i], &server, CLI_ARGS("run", "--lease", "1500ms", name, "sleep", "600"));
+		guardians[i] = tree_child_at_once(cli[i].pid);
+		kill(cli[i].pid, SIGSTOP);
+	}
+	for (int i = 0; i < ROUNDS; i++) {
+		/* It goes when the command has gone. */
+		assert_true(WAIT_UNTIL(tree_is_gone(guardians[i]), 5000));
+		assert_true(tree_is_stopped(cli[i].pid));
+		kill(cli[i].pid, SIGCONT);
+		assert_int_equal(cli_wait(&cli[i], 5000), 79);
+	}
+}
+
 /* Losing the lock ends those as well that have left the group. */
 static void test_loss(void **state) {
 	struct cli cli;
@@ -241,6 +264,7 @@ int main(void) {
 		cmocka_unit_test(test_kill_of_snecks_group),
 		cmocka_unit_test(test_kill_of_the_guardian),
 		cmocka_unit_test(test_stopped_sneck),
+		cmocka_unit_test(test_stopped_at_once),
 		cmocka_unit_test(test_loss),
 		cmocka_unit_test(test_max_hold),
 		cmocka_unit_test(test_background_job_stays),

@@ -75,6 +75,15 @@ static pid_t read_child(pid_t pid) {
 	return line ? atoi(line) : 0;
 }
 
+pid_t tree_child_at_once(pid_t pid) {
+	int64_t until_ms = test_now_ms() + 10000;
+	pid_t child;
+
+	while ((child = read_child(pid)) == 0)
+		assert_true(test_now_ms() < until_ms);
+	return child;
+}
+
 pid_t tree_child(pid_t pid) {
 	pid_t child = 0;
 

@@ -16,5 +16,7 @@ bool tree_is_stopped(pid_t pid);
 pid_t tree_parent(pid_t pid);
 /* The one child of `pid`, as soon as it is there. */
 pid_t tree_child(pid_t pid);
+/* The same without a pause between two looks: what it does next, it has not done yet. */
+pid_t tree_child_at_once(pid_t pid);
 
 #endif

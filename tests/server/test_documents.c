@@ -201,14 +201,22 @@ static void a_name_with_braces_and_colons(void **state) {
 	sneck_client *b = test_open(server->url);
 	sneck_hold *hold = test_take(a, name, SNECK_WRITE, 0);
 	struct test_call reader;
-	test_call_start(&reader, b, name, SNECK_READ, NULL);
-	assert_true(WAIT_UNTIL(test_redis_int(server, "ZCOUNT %s -inf (0", key) == 1 &&
-	                               test_channels(server, sneck_client_session(b)) > 0,
-	        2000));
-	int64_t start_ms = test_now_ms();
-	test_release(hold);
-	assert_result(0, test_call_join(&reader), &reader.error);
-	assert_true(reader.end_ms - start_ms <= TEST_SLACK_MS);
+	/* A message that overtakes the answer "waiting", or comes while b asks because it has just begun to
+	 * listen, leaves the grant to an answer. Not five times; and without messages it always is one. */
+	for (int i = 0; i < 5; i++) {
+		test_call_start(&reader, b, name, SNECK_READ, NULL);
+		assert_true(WAIT_UNTIL(test_redis_int(server, "ZCOUNT %s -inf (0", key) == 1 &&
+		                               test_channels(server, sneck_client_session(b)) > 0,
+		        2000));
+		int64_t start_ms = test_now_ms();
+		test_release(hold);
+		assert_result(0, test_call_join(&reader), &reader.error);
+		assert_true(reader.end_ms - start_ms <= TEST_SLACK_MS);
+		if (i == 4 || test_stats(b).grants_by_message > 0)
+			break;
+		test_release(reader.hold);
+		hold = test_take(a, name, SNECK_WRITE, 2000);
+	}
 	assert_int_equal(test_stats(b).grants_by_message, 1);
 	sneck_acquire_options now = test_waiting(0);
 	now.owner = reader.options.owner;
