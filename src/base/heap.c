@@ -107,10 +107,8 @@ void snecki_heap_remove(struct heap *heap, struct heap_node *node) {
 
 void snecki_heap_update(struct heap *heap, struct heap_node *node, int64_t key) {
 	assert(node->index != 0);
+	if (node->key == key)
+		return;
 	node->key = key;
 	settle(heap, node->index - 1, (struct heap_slot){ key, node });
-}
-
-struct heap_node *snecki_heap_min(const struct heap *heap) {
-	return heap->count ? heap->slots[0].node : NULL;
 }

@@ -35,7 +35,10 @@ int snecki_heap_insert(struct heap *heap, struct heap_node *node, int64_t key);
 /* Nothing happens if the node is in no heap. */
 void snecki_heap_remove(struct heap *heap, struct heap_node *node);
 void snecki_heap_update(struct heap *heap, struct heap_node *node, int64_t key);
-struct heap_node *snecki_heap_min(const struct heap *heap); /* NULL: empty */
+/* The one that is due first; NULL: empty. */
+static inline struct heap_node *snecki_heap_min(const struct heap *heap) {
+	return heap->count ? heap->slots[0].node : NULL;
+}
 static inline bool snecki_heap_has(const struct heap_node *node) {
 	return node->index != 0;
 }

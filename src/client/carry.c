@@ -328,8 +328,9 @@ static void take_list(struct list *from, struct list *to) {
 }
 
 static void wake_all(struct list *done) {
+	if (snecki_list_empty(done))
+		return;
 	struct wakes wakes = { 0 };
-
 	LIST_EACH (at, done) {
 		struct waiter *waiter = LIST_ITEM(at, struct waiter, woken);
 		snecki_parker_wake_with(&waiter->parker, &wakes); /* the waiter may be gone from here on */
@@ -340,18 +341,19 @@ static void wake_all(struct list *done) {
 /* `done`: waiters to be woken, as soon as the mutex is free. They come before what is to be sent: what is
  * sent along with a grant is for the lease's sake, and the new holder need not wait for it. */
 static void submit_and_unlock(sneck_client *client, struct list *done) {
-	struct list batch;
 	int64_t due_ns = snecki_core_next_due(client->core);
-	bool wake = due_ns < client->background_due_ns;
+	bool wake = due_ns < client->background_due_ns, any = !snecki_list_empty(&client->outbox),
+	     record = false;
+	struct list batch;
 
 	client->current = NULL;
 	if (wake)
 		client->background_due_ns = due_ns; /* nobody else needs to tell it */
-	take_list(&client->outbox, &batch);
-	bool any = !snecki_list_empty(&batch);
-	bool record = any && snecki_record_take(client);
-	if (any)
+	if (any) {
+		take_list(&client->outbox, &batch);
+		record = snecki_record_take(client);
 		pthread_mutex_lock(&client->send_mutex);
+	}
 	pthread_mutex_unlock(&client->mutex);
 	wake_all(done);
 	if (wake)

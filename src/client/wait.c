@@ -34,7 +34,8 @@ void snecki_waiter_init(struct waiter *waiter) {
 /* Requests that were sent for this thread and are still unanswered go on without it. The last use of
  * the client in a call: once it is counted out, sneck_close may free everything. */
 void snecki_waiter_done(sneck_client *client, struct waiter *waiter) {
-	snecki_servers_orphan_all(client->servers, &waiter->parker);
+	if (atomic_load(&waiter->parker.inflight))
+		snecki_servers_orphan_all(client->servers, &waiter->parker);
 	snecki_parker_done(&waiter->parker);
 	snecki_client_leave(client);
 }
