@@ -175,8 +175,16 @@ static int ask(struct sub *sub, int64_t now_ns, struct sneck_error *reterr) {
 	return flush(sub, reterr);
 }
 
+static bool stay_is_due(struct sub *sub) {
+	return !sub->stay_sent && atomic_load(&sub->stay_wanted);
+}
+
+static bool has_to_ask(struct sub *sub) {
+	return stay_is_due(sub) || snecki_topics_any_unsent(&sub->topics);
+}
+
 static void write_stay(struct sub *sub) {
-	if (sub->stay_sent || !atomic_load(&sub->stay_wanted))
+	if (!stay_is_due(sub))
 		return;
 	sub->stay_sent = true;
 	snecki_buf_resp_array(&sub->out, 2);
@@ -327,6 +335,8 @@ int snecki_sub_bg_prepare(struct sub *sub, struct pollfd pfds[2], int64_t *deadl
 			pfds[0].events |= POLLOUT;
 		until_ns =
 		        sub->answer_ns ? sub->answer_ns : snecki_after_ms(sub->heard_ns, sub->config.ping_ms);
+		if (has_to_ask(sub)) /* perhaps at the wish of this very thread, which nobody wakes */
+			until_ns = 0;
 		n = 1;
 		break;
 	default:

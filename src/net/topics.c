@@ -198,6 +198,13 @@ void snecki_topics_write_changes(struct topics *topics, struct buf *out) {
 	pthread_mutex_unlock(&topics->mutex);
 }
 
+bool snecki_topics_any_unsent(struct topics *topics) {
+	pthread_mutex_lock(&topics->mutex);
+	bool any = !snecki_list_empty(&topics->unsent);
+	pthread_mutex_unlock(&topics->mutex);
+	return any;
+}
+
 /* ---- Moving -------------------------------------------------------------------------------------*/
 
 /* Locked. Out of the map and of whatever list it is in. */

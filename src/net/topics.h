@@ -45,6 +45,8 @@ bool snecki_topics_find(
 /* A new connection: subscribe to everything. */
 void snecki_topics_write_all(struct topics *topics, struct buf *out);
 void snecki_topics_write_changes(struct topics *topics, struct buf *out);
+/* Is there anything that the server has to be told before it can be heard? */
+bool snecki_topics_any_unsent(struct topics *topics);
 /* Those that lie in slots and for which `moved` says so go, with their listeners, from one table to another,
  * where they are yet to be subscribed. True: there were some. */
 bool snecki_topics_move(struct topics *from, struct topics *to,

@@ -50,6 +50,8 @@ static void on_message(void *ctx, const char *payload, size_t len) {
 	snprintf(rig->last_message, sizeof(rig->last_message), "%.*s", (int)len, payload);
 	pthread_mutex_unlock(&rig->mutex);
 	atomic_fetch_add(&rig->messages, 1);
+	if (rig->heard)
+		rig->heard(rig);
 }
 
 static void on_topic_ready(void *ctx, const char *subject, size_t subject_len) {
@@ -67,6 +69,8 @@ static void on_topic_message(
 	        (int)len, payload);
 	pthread_mutex_unlock(&rig->mutex);
 	atomic_fetch_add(&rig->topic_messages, 1);
+	if (rig->heard)
+		rig->heard(rig);
 }
 
 static void on_log(void *ctx, int level, const char *text) {
@@ -78,15 +82,21 @@ static void on_log(void *ctx, int level, const char *text) {
 	pthread_mutex_unlock(&rig->mutex);
 }
 
+static _Thread_local bool in_background;
+
+/* As the client does it: the background thread, which prepares before it sleeps, does not wake itself. */
 static void wake(void *ctx) {
 	struct rig *rig = ctx;
 	uint64_t one = 1;
+	if (in_background)
+		return;
 	ssize_t n = write(rig->wake_fd, &one, sizeof(one));
 	(void)n;
 }
 
 static void *run_background(void *arg) {
 	struct rig *rig = arg;
+	in_background = true;
 	while (!atomic_load(&rig->stop)) {
 		struct pollfd pfds[5] = { { .fd = rig->wake_fd, .events = POLLIN } };
 		int64_t deadline_ns = NS_NEVER;
@@ -123,6 +133,7 @@ void rig_start(struct rig *rig, const char *url, const struct rig_options *optio
 	rig->log = (struct log){ .fn = on_log, .ctx = rig, .level = LOG_DEBUG_ };
 	if (snecki_url_parse(url, &rig->url, &err) < 0)
 		fail_msg("%s", err.text);
+	rig->heard = o->heard;
 	rig->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	assert_true(rig->wake_fd >= 0);
 	const struct conn_config conn_config = {

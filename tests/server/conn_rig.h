@@ -31,6 +31,7 @@ struct rig {
 	atomic_int messages;
 	atomic_int topic_readies, topic_messages; /* of channels that come and go */
 	atomic_int rounds;                        /* of the background loop */
+	void (*heard)(struct rig *rig); /* not NULL: called on the background thread, once per message */
 	pthread_mutex_t mutex;
 	struct sneck_error why;     /* under mutex: of the last on_down */
 	struct sneck_error sub_why; /* under mutex: of the subscription's last on_down */
@@ -44,6 +45,7 @@ struct rig_options {
 	const char *channel; /* NULL: no subscribe connection */
 	uint32_t ping_ms;
 	bool sleeps_alone; /* no parking */
+	void (*heard)(struct rig *rig);
 };
 
 /* Fails the test when it cannot. */

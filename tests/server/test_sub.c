@@ -188,6 +188,38 @@ static void test_topics_come_and_go(void **state) {
 	rig_stop(&rig);
 }
 
+static void listen_to_second(struct rig *rig) {
+	listen_to(rig, "second");
+}
+
+/* Whoever is told something on the background thread wants to hear more: nobody wakes that thread. */
+static void test_topics_wanted_by_the_background(void **state) {
+	struct test_server *server = *state;
+	struct rig rig;
+	rig_start(&rig, server->url,
+	        &(struct rig_options){ .channel = "sneck:chan", .heard = listen_to_second });
+	listen_to(&rig, "first");
+	assert_true(WAIT_UNTIL(atomic_load(&rig.topic_readies) == 1, 5000));
+	assert_int_equal(test_redis_int(server, "PUBLISH first x"), 1);
+	assert_true(WAIT_UNTIL(heard_by(server, "second", 1), 2000));
+	rig_stop(&rig);
+}
+
+static void want_stay(struct rig *rig) {
+	snecki_sub_want(rig->sub);
+}
+
+static void test_subscribed_by_the_background(void **state) {
+	struct test_server *server = *state;
+	struct rig rig;
+	rig_start(&rig, server->url, &(struct rig_options){ .channel = "sneck:chan", .heard = want_stay });
+	listen_to(&rig, "first");
+	assert_true(WAIT_UNTIL(atomic_load(&rig.topic_readies) == 1, 5000));
+	assert_int_equal(test_redis_int(server, "PUBLISH first x"), 1);
+	assert_true(WAIT_UNTIL(atomic_load(&rig.readies) == 1, 2000));
+	rig_stop(&rig);
+}
+
 static void test_topics_outlive_a_break(void **state) {
 	struct test_server *server = *state;
 	struct rig rig;
@@ -205,6 +237,8 @@ int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_messages),
 		cmocka_unit_test(test_topics_come_and_go),
+		cmocka_unit_test(test_topics_wanted_by_the_background),
+		cmocka_unit_test(test_subscribed_by_the_background),
 		cmocka_unit_test(test_topics_outlive_a_break),
 		cmocka_unit_test(test_not_wanted),
 		cmocka_unit_test(test_subscribes_again),
