@@ -178,7 +178,7 @@ static void test_verbose(void **state) {
 
 	(void)state;
 	assert_int_equal(
-	        cli_run(&cli, &server, CLI_ARGS("run", "-v", "--min-hold", "200ms", "say", "true")), 0);
+	        cli_run(&cli, &server, CLI_ARGS("run", "-v", "--min-hold", "1500ms", "say", "true")), 0);
 	assert_non_null(strstr(cli_err(&cli), "sneck: got \"say\" after "));
 	assert_non_null(strstr(cli_err(&cli), ", id W"));
 	assert_non_null(strstr(cli_err(&cli), "\"say\" stays held for "));
