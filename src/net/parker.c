@@ -10,6 +10,8 @@
  * Nobody is missed. A thread looks at the shared word first, then says that it sleeps (PARKER_TOGETHER), then
  * sleeps if the word is still the same. Whoever sets PARKER_READY or PARKER_LEAD and finds that it sleeps
  * changes the word before waking: the thread sleeps already, and is woken, or it will find the word changed.
+ * A parker keeps its place: one who has looked where it sleeps may be held up until its thread has given up
+ * and lies down again, and cannot tell.
  *
  * A parker may be gone as soon as PARKER_READY is set: whatever is needed of it is read before. */
 #include "net/parker.h"
@@ -137,11 +139,12 @@ struct sleep snecki_parker_lie_down(struct parker *parker, struct parking *parki
 	struct sleep sleep = { 0 };
 	uint32_t mark = PARKER_PARKED;
 
-	if (parking) {
-		uint32_t place = atomic_fetch_add(&parking->next, 1) % PARKING_PLACES;
-		sleep.seen = atomic_load(&parking->words[place / 32]);
+	if (parking && !atomic_load(&parker->parking)) {
+		atomic_store(&parker->place, atomic_fetch_add(&parking->next, 1) % PARKING_PLACES);
 		atomic_store(&parker->parking, parking);
-		atomic_store(&parker->place, place);
+	}
+	if (parking) {
+		sleep.seen = atomic_load(&parking->words[atomic_load(&parker->place) / 32]);
 		mark = PARKER_TOGETHER;
 	}
 	sleep.state = atomic_fetch_or(&parker->state, mark) | mark;

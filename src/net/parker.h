@@ -26,8 +26,8 @@ struct parker {
 	_Atomic(struct conn *) conn; /* the connection it waits at */
 	_Atomic unsigned
 	        inflight; /* its requests that are unanswered; changes under the connection's mutex */
-	_Atomic(struct parking *) parking; /* PARKER_TOGETHER: where it sleeps, … */
-	_Atomic uint32_t place;            /* … and at which place */
+	_Atomic(struct parking *) parking; /* PARKER_TOGETHER: where it sleeps, always the same, … */
+	_Atomic uint32_t place;            /* … and at which place, once it is given one */
 };
 enum {
 	PARKER_READY = 1,    /* what it waited for has come */

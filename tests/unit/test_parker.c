@@ -89,6 +89,28 @@ static void who_is_woken_for_another_goes_on_alone(void **state) {
 	assert_int_equal(atomic_load(&sleeping.parker.state), PARKER_READY);
 }
 
+/* Whoever has just looked where it sleeps is held up; meanwhile its time is over, and it goes to sleep again.
+ */
+static void who_lies_down_again_is_found_where_it_lay(void **state) {
+	(void)state;
+	struct parking parking = { 0 };
+	struct sleeping sleeping = { .parking = &parking };
+	struct parker *parker = &sleeping.parker;
+
+	snecki_parker_init(parker);
+	struct sleep first = snecki_parker_lie_down(parker, &parking);
+	struct sleeper looked = {
+		.parking = &parking, .place = atomic_load(&parker->place), .own = &parker->state
+	};
+	uint32_t seen = atomic_load(&parker->state);
+	assert_false(snecki_parker_sleep(parker, first, 0));
+	assert_int_equal(pthread_create(&sleeping.thread, NULL, sleep_once, &sleeping), 0);
+	assert_true(WAIT_UNTIL(atomic_load(&parker->state) == seen, LONG_MS)); /* as if nothing had been */
+	atomic_fetch_or(&parker->state, PARKER_READY);
+	snecki_sleeper_wake(&looked);
+	end(&sleeping);
+}
+
 static void the_role_is_handed_to_who_sleeps(void **state) {
 	(void)state;
 	for (int alone = 0; alone < 2; alone++) {
@@ -199,6 +221,7 @@ int main(void) {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(those_of_one_batch_wake),
 		cmocka_unit_test(who_is_woken_for_another_goes_on_alone),
+		cmocka_unit_test(who_lies_down_again_is_found_where_it_lay),
 		cmocka_unit_test(the_role_is_handed_to_who_sleeps),
 		cmocka_unit_test(a_time_limit_ends_it),
 		cmocka_unit_test(who_is_called_on_the_way_to_sleep_does_not_sleep),
