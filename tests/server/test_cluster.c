@@ -216,10 +216,11 @@ static void a_hold_outlives_a_failover(void **state) {
 
 	sneck_hold *hold = test_take(client, "door", SNECK_WRITE, 0);
 	uint64_t token = sneck_hold_token(hold);
-	test_call_start(&call, other, "door", SNECK_WRITE, &patient);
-	assert_true(WAIT_UNTIL(test_stats(other).waiters == 1, 5000));
-	test_cluster_settle(&cluster);
 	int old = test_cluster_owner(&cluster, "sneck:{door}");
+	test_call_start(&call, other, "door", SNECK_WRITE, &patient);
+	/* Who stands in the queue goes on waiting; who has only asked is told that nobody answers. */
+	assert_true(test_await_members(&cluster.nodes[old], "door", "w", 1, 5000));
+	test_cluster_settle(&cluster);
 	test_server_kill9(&cluster.nodes[old]);
 	test_cluster_await_other(&cluster, "sneck:{door}", old, 30000);
 	assert_true(WAIT_UNTIL(sneck_renew(hold, 0, NULL) == 0, 10000));

@@ -133,7 +133,7 @@ static void waiters_go_on_waiting(void **state) {
 	sneck_hold *hold = test_take(client, "door", SNECK_WRITE, 0);
 	sneck_acquire_options patient = test_waiting(60000);
 	test_call_start(&call, other, "door", SNECK_WRITE, &patient);
-	assert_true(WAIT_UNTIL(test_stats(other).waiters == 1, 5000));
+	assert_true(test_await_members(&all.servers[test_sentinels_primary(&all)], "door", "w", 1, 5000));
 	test_sentinels_settle(&all);
 	test_sentinels_fail_over(&all);
 	assert_true(WAIT_UNTIL(sneck_renew(hold, 0, NULL) == 0, 10000));
