@@ -188,13 +188,16 @@ void snecki_lease_held(struct lock_core *core, struct lock_grant *grant, int64_t
 	grant->retry_at_ns = NS_NEVER;
 }
 
-/* Half of the lease is left; until the claim is answered, that is the waiter's. */
-static int64_t suspect_at(const struct lock_core *core, const struct lock_grant *grant) {
-	int64_t lease_ms = grant->lease_ms;
+/* Until the claim is answered it has a waiter's. */
+static int64_t lease_of(const struct lock_core *core, const struct lock_grant *grant) {
+	int64_t wait_ms = core->config.wait_lease_ms;
 
-	if (!grant->claimed && core->config.wait_lease_ms < lease_ms)
-		lease_ms = core->config.wait_lease_ms;
-	return grant->valid_until_ns - lease_ms * NS_PER_MS / 2;
+	return !grant->claimed && wait_ms < grant->lease_ms ? wait_ms : grant->lease_ms;
+}
+
+/* Half of the lease is left. */
+static int64_t suspect_at(const struct lock_core *core, const struct lock_grant *grant) {
+	return grant->valid_until_ns - lease_of(core, grant) * NS_PER_MS / 2;
 }
 
 static int64_t earliest(int64_t a, int64_t b) {
@@ -425,7 +428,7 @@ static void clock_jumped(struct lock_core *core, unsigned lane, int64_t ahead_ns
 			struct lock_grant *grant = LIST_ITEM(g, struct lock_grant, in_entry);
 			grant->beat_valid_ns -= ahead_ns;
 			if (grant->state != GRANT_HELD ||
-			        ahead_ns <= snecki_core_margin_ms(core, grant->lease_ms) * NS_PER_MS)
+			        ahead_ns <= snecki_core_margin_ms(core, lease_of(core, grant)) * NS_PER_MS)
 				continue;
 			grant->valid_until_ns -= ahead_ns;
 			grant->renew_at_ns = now_ns;

@@ -43,6 +43,22 @@ static void what_is_held_on_is_claimed(void **state) {
 	expect_silence(bench);
 }
 
+/* Little against the lease that it asked for, much against the waiter's, which is all that it has. */
+static void the_servers_clock_runs_ahead_before_the_claim(void **state) {
+	struct bench *bench = bench_of(state);
+	struct deed *hold = granted_by_message(bench, false);
+	int64_t before_ns = snecki_hold_valid_until(&hold->hold);
+	int64_t ahead_ms = (snecki_margin_ms(BENCH_WAIT_LEASE_MS) + snecki_margin_ms(LEASE_MS)) / 2;
+
+	pass_ms(bench, CLAIM_LATER_MS);
+	struct lock_call *beat = expect(bench, OP_BEAT);
+	struct lock_outcome refused = { .status = LOCK_FAILED, .code = SNECK_ESERVER, .retry = true };
+	bench->server_ahead_us = ahead_ms * 1000;
+	refused.server_us = outcome_of(bench, LOCK_FAILED).server_us;
+	answer_outcome(bench, beat, &refused);
+	assert_true(snecki_hold_valid_until(&hold->hold) <= before_ns - ahead_ms * NS_PER_MS);
+}
+
 /* Nothing renews it: its lease must begin now. */
 static void a_fixed_lease_is_claimed_at_once(void **state) {
 	struct bench *bench = bench_of(state);
@@ -93,6 +109,7 @@ int main(void) {
 	const struct CMUnitTest tests[] = {
 		TEST(what_is_given_back_soon_is_not_claimed),
 		TEST(what_is_held_on_is_claimed),
+		TEST(the_servers_clock_runs_ahead_before_the_claim),
 		TEST(a_fixed_lease_is_claimed_at_once),
 		TEST(what_ends_soon_is_claimed_at_once),
 		TEST(a_grant_that_is_wanted_is_passed_on_only_so_often),
