@@ -81,8 +81,8 @@ static void defer(
 	sneck_client *client = carried->client;
 
 	carried->outcome = *outcome;
-	if (error)
-		carried->error = *error;
+	if (error && error->code && (carried->error = malloc(sizeof *error)))
+		*carried->error = *error;
 	pthread_mutex_lock(&client->defer_mutex);
 	snecki_list_append(&client->deferred, &carried->node);
 	pthread_mutex_unlock(&client->defer_mutex);
@@ -113,7 +113,10 @@ void snecki_client_run_deferred(sneck_client *client) {
 		struct carried *carried = LIST_ITEM(client->deferred.next, struct carried, node);
 		snecki_list_remove(&carried->node);
 		pthread_mutex_unlock(&client->defer_mutex);
-		answer(client, &carried, 1, &carried->outcome, &carried->error);
+		struct lock_outcome outcome = carried->outcome; /* the core frees what it lies in */
+		struct sneck_error *error = carried->error;
+		answer(client, &carried, 1, &outcome, error);
+		free(error);
 		snecki_client_wake_done(client);
 	}
 }

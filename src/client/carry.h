@@ -15,7 +15,7 @@ struct carried {
 	size_t name_len;
 	bool full_text;              /* EVAL: the server did not know the script */
 	struct lock_outcome outcome; /* deferred: the answer */
-	struct sneck_error error;
+	struct sneck_error *error;   /* … and its text; NULL: there is none, or no memory for it */
 };
 
 static inline struct carried *snecki_carried_of(struct lock_call *call) {

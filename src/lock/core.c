@@ -13,6 +13,8 @@
 
 #include <sneck/error.h>
 
+#include "base/alloc.h"
+
 /* NULL: it is not there, or cannot be made. */
 static struct lock_realm *find_realm(struct lock_core *core, const struct lock_traits *layout, bool create) {
 	if (!layout)
@@ -97,7 +99,7 @@ struct lock_entry *snecki_entry_get(struct lock_core *core, const struct lock_tr
 		return realm->recent = MAP_ITEM(node, struct lock_entry, by_name);
 	if (!create)
 		return NULL;
-	struct lock_entry *entry = calloc(1, sizeof *entry + name_len);
+	struct lock_entry *entry = snecki_zalloc(sizeof *entry + name_len);
 	if (!entry)
 		return NULL;
 	memcpy(entry->name, name, name_len);

@@ -14,11 +14,13 @@
 
 #include <sneck/error.h>
 
+#include "base/alloc.h"
+
 static struct lock_grant *new_grant(
         struct lock_core *core, struct lock_entry *entry, char mode, int64_t lease_ms, uint64_t attempt) {
 	if (snecki_heap_reserve(&core->timers, core->grants_n + 1) < 0)
 		return NULL;
-	struct lock_grant *grant = calloc(1, sizeof *grant);
+	struct lock_grant *grant = snecki_zalloc(sizeof *grant);
 	if (!grant)
 		return NULL;
 	grant->entry = entry;
@@ -208,7 +210,7 @@ void snecki_grant_tell_counts(struct lock_core *core, struct lock_entry *entry) 
 
 struct lock_call *snecki_call_new(
         struct lock_core *core, struct lock_entry *entry, struct lock_grant *grant, enum lock_op_kind kind) {
-	struct lock_call *call = calloc(1, sizeof *call + core->config.call_extra);
+	struct lock_call *call = snecki_zalloc(sizeof *call + core->config.call_extra);
 
 	if (!call)
 		return NULL;
