@@ -263,7 +263,9 @@ enum { SNECK_ID_MAX = 64 }; /* bytes of an id, with its NUL */
 /* ---- Looking at a hold: from memory, no round trip ------------------------------------------*/
 
 /* Is the hold certainly ours for another `need_ms`? The habit to have before each side effect. False once
- * it is broken: what is under way may be ended in the grace, nothing new may be begun. */
+ * it is broken: what is under way may be ended in the grace, nothing new may be begun. A hold that was waited
+ * for is certain for less than SNECK_WAITER_LEASE_MS at first; within some 20 ms the server has been asked
+ * for the whole lease. With SNECK_OPEN_VERIFY_GRANTS it is asked before the wait ends. */
 SNECK_API bool sneck_check(const sneck_hold *hold, int64_t need_ms);
 /* Milliseconds for which it is certainly ours; 0 when that cannot be said. Of a broken hold: how long the
  * program certainly has to stop before the lock passes on. */
