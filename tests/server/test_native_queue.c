@@ -196,6 +196,17 @@ static void test_join_says_who_and_how_many(void **state) {
 }
 
 /* Who holds it has not been told as long as only its own session waits. */
+/* Where readers hold there is no short way into the queue; each of them is told. */
+static void test_readers_who_hold_are_told(void **state) {
+	(void)state;
+	native_listen();
+	expect(LOCK_GRANTED, acquire(&A, 'R', 1));
+	expect(LOCK_GRANTED, acquire(&B, 'R', 1));
+	assert_string_equal(native_heard(), "");
+	assert_int_equal(expect(LOCK_WAITING, acquire(&C, 'W', 1)).ahead, 0);
+	assert_string_equal(native_heard(), "A w 1\nB w 1");
+}
+
 static void test_the_first_stranger_is_announced(void **state) {
 	(void)state;
 	native_listen();
@@ -528,6 +539,7 @@ int main(void) {
 		NATIVE_TEST(test_whoever_comes_to_a_dead_holder_takes_its_place),
 		NATIVE_TEST(test_a_dead_reader_is_removed_when_one_joins),
 		NATIVE_TEST(test_join_says_who_and_how_many),
+		NATIVE_TEST(test_readers_who_hold_are_told),
 		NATIVE_TEST(test_the_first_stranger_is_announced),
 		NATIVE_TEST(test_a_grant_tells_who_waits_behind_it),
 		NATIVE_TEST(test_own_readers_stay_behind_a_writer),
