@@ -64,8 +64,11 @@ static void thread_ends(void *arg) {
 		snecki_client_lock(client);
 		if (snecki_core_owner_gone(client->core, slot->owner, snecki_now_ns()) > 0)
 			tell_of_holds(client, slot->owner);
+		snecki_client_unlock(client); /* submits: the client's end waits for the slot as long as it is
+		                                 in the list */
+		pthread_mutex_lock(&client->mutex);
 		snecki_list_remove(&slot->node);
-		snecki_client_unlock(client);
+		pthread_mutex_unlock(&client->mutex);
 		slot->client = NULL;
 		pthread_mutex_unlock(&slot->mutex);
 		unref_slot(slot); /* the client's */
