@@ -269,7 +269,8 @@ static void a_fixed_lease_ends_on_time(void **state) {
 	sneck_hold *hold = test_take_opts(a, "t", SNECK_WRITE, &options);
 	sneck_hold *next = test_take(b, "t", SNECK_WRITE, 10000);
 
-	assert_in_range(test_now_ms() - begin_ms, 395, 5000); /* a busy machine makes it late, never early */
+	/* The holder leaves a margin before its end, but no more; a busy machine makes it late. */
+	assert_in_range(test_now_ms() - begin_ms, 395 - SNECK_SKEW_MS, 5000);
 	assert_result(SNECK_ELOST, sneck_release(hold), NULL);
 	assert_true(sneck_check(next, 0));
 	test_release(next);
