@@ -103,7 +103,8 @@ static int all_is_well(void **state) {
 
 /* ---- Flows --------------------------------------------------------------------------------------*/
 
-/* The port of a client's connection: of the subscribed one, or the other. 0: there is none. */
+/* The port of a client's connection: of the subscribed one, or of that on which scripts were called (one that
+ * is about to subscribe is neither). 0: there is none. */
 static int port_of(const sneck_client *client, bool subscribed) {
 	redisReply *list = test_redis(server, "CLIENT LIST");
 	int port = 0;
@@ -111,8 +112,9 @@ static int port_of(const sneck_client *client, bool subscribed) {
 	assert_non_null(list);
 	for (const char *line = strtok(list->str, "\n"); line; line = strtok(NULL, "\n")) {
 		const char *addr = strstr(line, " addr=10.77."), *sub = strstr(line, " sub=");
+		bool subscribes = sub && atoi(sub + strlen(" sub=")) > 0;
 		if (addr && sub && strstr(line, sneck_client_session(client)) &&
-		        (atoi(sub + strlen(" sub=")) > 0) == subscribed)
+		        (subscribed ? subscribes : !subscribes && strstr(line, " cmd=eval")))
 			port = atoi(strchr(addr, ':') + 1);
 	}
 	freeReplyObject(list);
