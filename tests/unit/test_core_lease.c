@@ -166,9 +166,8 @@ static void the_servers_clock_runs_ahead(void **state) {
 
 static void a_lease_that_is_over_is_given_back_and_asked_for_again(void **state) {
 	struct bench *bench = bench_of(state);
-	struct deed *hold = new_deed(bench, 1, 'W');
-	hold->wish.lease_ms = 500;
-	begin(bench, hold);
+	struct deed *hold =
+	        take_fixed(bench, 1, 'W', 500); /* a grant that is handed out without another look */
 	struct lock_call *call = expect(bench, OP_ACQUIRE);
 	pass_ms(bench, 495);
 	grant(bench, call); /* the answer took as long as the lease */
@@ -372,7 +371,7 @@ static void an_old_message_is_not_believed(void **state) {
 
 static void a_late_message_is_not_believed(void **state) {
 	struct bench *bench = bench_of(state);
-	struct deed *hold = take(bench, 1, 'W');
+	struct deed *hold = take_fixed(bench, 1, 'W', LEASE_MS);
 
 	queue_up(bench, expect(bench, OP_ACQUIRE));
 	pass_ms(bench, BENCH_WAIT_LEASE_MS); /* no heartbeat was answered since */
