@@ -8,18 +8,31 @@
 #   tools/proof-doc.sh --sum     the sum over the sources that the claims cover
 #
 # A result speaks of the sources that it was made with. When they have changed since, its row says so, and
-# the figure claims nothing about what is there now.
+# the figure claims nothing about what is there now. Comments and white space are no part of what was tested:
+# the sum is over the tokens (source-tokens.awk), and the same wherever it is made.
 set -eu
 
 cd "$(dirname "$0")/.."
 document=docs/proof.md
 results=${PROOF_RESULTS:-docs/proof}
 
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+# The sum's name says how it was made. Another way needs another name: sums of two ways cannot be compared.
+way=tokens
+
 # What is tested is the library, its native scripts, and the command; the other dialects are not a part of these claims.
 # Names and contents, in one order everywhere.
 sum_sources() {
 	find src include cli -type f \( -name '*.[ch]' -o -name '*.lua' \) |
-		grep -vE '^src/dialect/(redisson|counted|intent)/' | LC_ALL=C sort | xargs cat | sha256sum | cut -c1-16
+		grep -vE '^src/dialect/(redisson|counted|intent)/' | LC_ALL=C sort |
+		LC_ALL=C awk -f tools/source-tokens.awk >"$work/tokens" || return 1
+	if [ ! -s "$work/tokens" ]; then
+		echo "$0: no sources" >&2
+		return 1
+	fi
+	echo "$way:$(sha256sum <"$work/tokens" | cut -c1-16)"
 }
 
 # field NAME FILE: the value, without quotes; empty when it is not there.
@@ -37,15 +50,22 @@ bound() {
 	awk -v n="$1" 'BEGIN { if (n > 0) printf "%.2g", 3 / n; else print "–" }'
 }
 
+# Does a result hold for the sources of now?
+state() { # name of the result
+	case $(field sources "$results/$1.json") in
+	"$sources") echo current ;;
+	"$way":*) echo "**stale**: the sources have changed since" ;;
+	*) echo "**stale**: its sources were summed up in another way, so that it is not known whether they have changed" ;;
+	esac
+}
+
 row() { # claim, trials, violations, campaign
-	local_state=current
-	[ "$(field sources "$results/$4.json")" = "$sources" ] || local_state="**stale**: the sources have changed since"
 	if [ "$3" = 0 ]; then
 		limit="< $(bound "$2")"
 	else
 		limit="–"
 	fi
-	echo "| $1 | $(thousands "$2") | $(thousands "$3") | $limit | $(field date "$results/$4.json"), seed \`$(field seed "$results/$4.json")\`, commit \`$(field commit "$results/$4.json")\`; $local_state |"
+	echo "| $1 | $(thousands "$2") | $(thousands "$3") | $limit | $(field date "$results/$4.json"), seed \`$(field seed "$results/$4.json")\`, commit \`$(field commit "$results/$4.json")\`; $(state "$4") |"
 }
 
 # Defects that were put in are a choice, not trials: no rate follows from them.
@@ -54,9 +74,7 @@ row_of_mutants() { # name of the result, who was to catch them
 		echo "| \`$1\` | – | – | – | not run yet |"
 		return
 	fi
-	state=current
-	[ "$(field sources "$results/$1.json")" = "$sources" ] || state="**stale**: the sources have changed since"
-	echo "| defects put into sneck one by one: each is noticed by $2 | $(thousands "$(field counted "$results/$1.json")") | $(thousands "$(field violations "$results/$1.json")") | – | $(field date "$results/$1.json"), commit \`$(field commit "$results/$1.json")\`; $state |"
+	echo "| defects put into sneck one by one: each is noticed by $2 | $(thousands "$(field counted "$results/$1.json")") | $(thousands "$(field violations "$results/$1.json")") | – | $(field date "$results/$1.json"), commit \`$(field commit "$results/$1.json")\`; $(state "$1") |"
 }
 
 # What a failover may cost is told beside what it must not.
@@ -129,8 +147,6 @@ case ${1:-} in
 	figures
 	;;
 --check | "")
-	work=$(mktemp -d)
-	trap 'rm -rf "$work"' EXIT
 	figures >"$work/figures"
 	render "$work/figures" >"$work/document"
 	if [ "${1:-}" = --check ]; then

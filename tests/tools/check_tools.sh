@@ -78,4 +78,72 @@ if command -v clang-format >/dev/null 2>&1; then
 	expect pass "format: after --fix" "$work/tree/tools/check-format.sh"
 fi
 
+# The sum over the sources: what is not part of the program changes nothing, everything else does.
+fresh_tree
+mkdir -p "$work/tree/tools" "$work/tree/src/dialect/counted"
+cp "$root/tools/proof-doc.sh" "$root/tools/source-tokens.awk" "$work/tree/tools/"
+source_sum() { # file, its text
+	printf '%b' "$2" >"$work/tree/$1"
+	"$work/tree/tools/proof-doc.sh" --sum
+}
+same() { # file, a text, another one that is the same program, description
+	one=$(source_sum "$1" "$2")
+	two=$(source_sum "$1" "$3")
+	expect pass "sum: $4" test "$one" = "$two"
+}
+other() { # file, a text, another program, description
+	one=$(source_sum "$1" "$2")
+	two=$(source_sum "$1" "$3")
+	expect pass "sum: $4" test "$one" != "$two"
+}
+c=src/net/a.c
+same $c 'int x;\n' '/* why */ int x; // so\n' "a comment in C"
+same $c 'int x;\n' 'int\n\n\t x ;' "white space in C"
+same $c 'int x;\n' '/* one\n * "two */\nint x;\n' "a comment of two lines, with a quote"
+same $c 'int x;\n' '// one \\\ntwo\nint x;\n' "a comment that a backslash carries on"
+same $c '#define A(x) \\\n\tx\n' '#define A(x) x\n' "a directive on two lines"
+same $c '#define A /* one\n two */ 1\nint x;\n' '#define A 1\nint x;\n' "a comment within a directive"
+other $c 'int x;\n' 'int y;\n' "another name"
+other $c 'int x;\n' 'intx;\n' "two tokens, or one"
+other $c 'a - -b;\n' 'a--b;\n' "two operators, or one"
+other $c 'f("a b");\n' 'f("a  b");\n' "white space in a string"
+other $c 'f("/* a */");\n' 'f("/* b */");\n' "what looks like a comment in a string"
+other $c 'f("\\"//a");\n' 'f("\\"//b");\n' "a string with a quote"
+other $c "f('\"', \"//a\");\n" "f('\"', \"//b\");\n" "a quote as a character"
+other $c '#define A (x)\n' '#define A(x)\n' "a macro with and without an argument"
+other $c '#define A\nint x;\n' '#define A int x;\n' "the end of a directive"
+other $c '#include <a//b.h>\n' '#include <a//c.h>\n' "the name of a header"
+lua=src/dialect/a.lua
+same $lua 'local x = 1\n' '-- why\nlocal  x=1 -- so\n' "a comment in Lua"
+same $lua 'local x = 1\n' '--[[ one\ntwo ]] local x = 1 --[==[ ]] ]==]\n' "a long comment in Lua"
+other $lua 'local x = 1\n' 'local x = 2\n' "another number in Lua"
+other $lua "f('--a')\n" "f('--b')\n" "what looks like a comment in a string of Lua"
+other $lua "f('\\\\'--a')\n" "f('\\\\'--b')\n" "a string of Lua with a quote"
+other $lua 'f("a\\\n--b")\n' 'f("a\\\n--c")\n' "a string of Lua on two lines"
+other $lua 'f([[\n--a ]])\n' 'f([[\n--b ]])\n' "a long string of Lua"
+other $lua 'a = b - - c\n' 'a = b -- c\n' "two operators, or a comment"
+other $lua '-- @include shared/a.lua\n' '-- @include shared/b.lua\n' "a file that is included in Lua"
+same src/dialect/counted/a.lua 'a = 1\n' 'a = 2\n' "a dialect that is not part of the claims"
+source_sum $c 'int x; /* no end' >/dev/null 2>&1 || true
+expect fail "sum: a comment without an end" "$work/tree/tools/proof-doc.sh" --sum
+source_sum $c 'f("no end);' >/dev/null 2>&1 || true
+expect fail "sum: a string without an end" "$work/tree/tools/proof-doc.sh" --sum
+
+# What a row says of itself.
+source_sum $c 'int x;\n' >"$work/sum"
+result_with_sum() {
+	printf '{\n  "sources": "%s",\n  "date": "2000-01-01",\n  "counted": 10,\n  "violations": 0\n}\n' "$1" >"$work/tree/kill.json"
+	PROOF_RESULTS=. "$work/tree/tools/proof-doc.sh" --print | grep 'kill -9' >"$work/row"
+}
+result_with_sum "$(cat "$work/sum")"
+expect pass "rows: of these sources" grep '; current |$' "$work/row"
+source_sum $c 'int x; /* and why */\n' >/dev/null
+result_with_sum "$(cat "$work/sum")"
+expect pass "rows: of these sources, with another comment" grep '; current |$' "$work/row"
+source_sum $c 'int y;\n' >/dev/null
+result_with_sum "$(cat "$work/sum")"
+expect pass "rows: of other sources" grep 'stale.*have changed since |$' "$work/row"
+result_with_sum "$(cut -d: -f2 "$work/sum")"
+expect pass "rows: with a sum of another way" grep 'stale.*in another way.*not known' "$work/row"
+
 [ "$failures" = 0 ]
