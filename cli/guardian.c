@@ -6,8 +6,8 @@
  *
  *   - It notices sneck's death by the closed socket, whatever thread of sneck does what.
  *   - It knows, from its birth, until when the lease is valid and kills everything at that moment, unless
- * sneck has told it of a renewal: a sneck that is stopped or does not get to run cannot let the command run
- * on.
+ *     sneck has told it of a renewal: a sneck that is stopped or does not get to run cannot let the command
+ *     run on.
  *   - Signals do not concern it: all are blocked. It has a process group of its own, so that a kill of
  *     sneck's group leaves it alive to do its work, and the command's group cannot take it along.
  *   - Only system calls: sneck has threads, so after fork nothing else is safe. */

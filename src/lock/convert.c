@@ -366,9 +366,7 @@ static void on_upgrade_cancel(struct lock_core *core, struct lock_grant *grant, 
 		return;
 	}
 	if (outcome->status == LOCK_UNKNOWN || outcome->status == LOCK_FAILED) {
-		int64_t rare_ns = grant->lease_ms * NS_PER_MS / 15;
-		bool denied = outcome->code == SNECK_EACCES && rare_ns > RETRY_NS;
-		grant->retry_at_ns = now_ns + (denied ? rare_ns : RETRY_NS);
+		grant->retry_at_ns = now_ns + snecki_pause_ns(grant, outcome, RETRY_NS);
 		snecki_lease_arm(core, grant);
 		return;
 	}

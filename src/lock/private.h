@@ -228,6 +228,8 @@ void snecki_grant_tell_siblings(struct lock_grant *grant, uint64_t token);      
 /* Is the answer's token the one that the grant must have? Else the hold is another's. In reply.c. */
 bool snecki_token_fits(
         struct lock_grant *grant, const struct lock_call *call, const struct lock_outcome *outcome);
+/* How long to wait before it is asked again: `usual_ns`, or longer where a right is missing. In reply.c. */
+int64_t snecki_pause_ns(const struct lock_grant *grant, const struct lock_outcome *outcome, int64_t usual_ns);
 
 /* lease.c: how long, and what becomes of the holds */
 void snecki_lease_confirm(struct lock_core *core, struct lock_grant *grant,

@@ -274,7 +274,7 @@ bool snecki_token_fits(
 
 /* When to ask again. A right that is missing is missing until somebody grants it: that is tried ten times in
  * what is left of a lease, and not ten times a second. */
-static int64_t pause_ns(
+int64_t snecki_pause_ns(
         const struct lock_grant *grant, const struct lock_outcome *outcome, int64_t usual_ns) {
 	int64_t rare_ns = grant->lease_ms * NS_PER_MS / 15;
 
@@ -301,10 +301,10 @@ static void on_claim(struct lock_core *core, struct lock_grant *grant, const str
 		snecki_lease_lose(core, grant, HOLD_BROKEN, now_ns);
 		return;
 	case LOCK_UNKNOWN:
-		grant->beat_at_ns = now_ns + (outcome->code ? pause_ns(grant, outcome, RETRY_NS) : 0);
+		grant->beat_at_ns = now_ns + (outcome->code ? snecki_pause_ns(grant, outcome, RETRY_NS) : 0);
 		break;
 	case LOCK_FAILED:
-		grant->beat_at_ns = now_ns + pause_ns(grant, outcome, RETRY_NS);
+		grant->beat_at_ns = now_ns + snecki_pause_ns(grant, outcome, RETRY_NS);
 		break;
 	case LOCK_WAITING:
 		if (!call->claim) { /* said before the grant, and overtaken by its message */
@@ -432,7 +432,8 @@ static void on_renew(struct lock_core *core, struct lock_grant *grant, struct lo
 	} else if (outcome->status == LOCK_UNKNOWN || outcome->status == LOCK_FAILED) {
 		int64_t again = grant->lease_ms * NS_PER_MS / 10;
 		core->counters.renewal_failures++;
-		grant->renew_at_ns = now_ns + pause_ns(grant, outcome, again < RETRY_NS ? again : RETRY_NS);
+		grant->renew_at_ns =
+		        now_ns + snecki_pause_ns(grant, outcome, again < RETRY_NS ? again : RETRY_NS);
 		grant->renew_refused = true;
 		if (ticket)
 			snecki_wish_finish(core, ticket,
@@ -481,7 +482,7 @@ static void on_leave(struct lock_core *core, struct lock_grant *grant, const str
 		if (ticket && outcome->code == SNECK_EACCES)
 			snecki_wish_finish(core, ticket, outcome->code, detail);
 		if (outcome->code != 0)
-			grant->retry_at_ns = now_ns + pause_ns(grant, outcome, RETRY_NS);
+			grant->retry_at_ns = now_ns + snecki_pause_ns(grant, outcome, RETRY_NS);
 		else
 			snecki_grant_send_leave(core, grant, now_ns);
 		snecki_lease_arm(core, grant);
@@ -492,8 +493,8 @@ static void on_leave(struct lock_core *core, struct lock_grant *grant, const str
 			snecki_wish_finish(core, ticket,
 			        outcome->code == SNECK_ECONN ? SNECK_EUNKNOWN : outcome->code, detail);
 		grant->retry_at_ns =
-		        now_ns +
-		        pause_ns(grant, outcome, outcome->code == SNECK_ECONN ? LINK_RETRY_NS : RETRY_NS);
+		        now_ns + snecki_pause_ns(grant, outcome,
+		                         outcome->code == SNECK_ECONN ? LINK_RETRY_NS : RETRY_NS);
 		snecki_lease_arm(core, grant);
 		return;
 	}
