@@ -1,6 +1,6 @@
 # The native scripts under every turn of events: see explore_native.c for the longer forms. The plain
 # test takes a new seed each time and prints it.
-sneck_test(explore_native explore_native.c native_actor.c native_mutants.c native_server.c native_world.c
+sneck_test(explore_native explore_native.c native_actor.c native_moves.c native_mutants.c native_server.c native_world.c
   LABEL model TIMEOUT 60)
 add_test(NAME explore_native_exhaustive COMMAND explore_native --exhaustive --only lost-replies)
 add_test(NAME explore_native_upgrade COMMAND explore_native --exhaustive --only upgrade)

@@ -134,7 +134,7 @@ void world_apply(struct world *world, const struct move *move);
  * nobody waits and nothing of a living session is left on the server, or it is a violation. */
 void world_drain(struct world *world, unsigned (*choose)(unsigned n));
 
-/* ---- Between native_world.c and native_actor.c ----------------------------------------------*/
+/* ---- Between native_world.c, native_actor.c and native_moves.c ------------------------------*/
 
 void world_violation(struct world *world, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void world_send(struct world *world, const struct message *message);

@@ -2,6 +2,7 @@
 /* See sim_server.h. One run is: look the attempt up, let the queue move on, decide, answer. A dead
  * holder or waiter is removed before anything is decided; a number belongs to a phase, so a write
  * grant, a conversion and the first reader of a free lock take a new one. */
+#include "sim_lists.h"
 #include "sim_server.h"
 
 #include <assert.h>
@@ -17,75 +18,6 @@ struct run {
 	struct lock_outcome *out;
 	struct sim_notes *notes;
 };
-
-/* ---- Lists --------------------------------------------------------------------------------------*/
-
-static int find_holder(const struct sim_lock *lock, int session, uint64_t attempt) {
-	for (size_t i = 0; i < lock->holders_n; i++)
-		if (lock->holders[i].session == session && lock->holders[i].attempt == attempt)
-			return (int)i;
-	return -1;
-}
-
-const struct sim_holder *sim_find_holder(const struct sim_lock *lock, int session, uint64_t attempt) {
-	int i = find_holder(lock, session, attempt);
-	return i < 0 ? NULL : &lock->holders[i];
-}
-
-static int find_waiter(const struct sim_lock *lock, int session, uint64_t attempt) {
-	for (size_t i = 0; i < lock->waiters_n; i++)
-		if (lock->waiters[i].session == session && lock->waiters[i].attempt == attempt)
-			return (int)i;
-	return -1;
-}
-
-static const struct sim_grave *find_grave(const struct sim_lock *lock, int session, uint64_t attempt) {
-	for (size_t i = 0; i < lock->graves_n; i++)
-		if (lock->graves[i].session == session && lock->graves[i].attempt == attempt)
-			return &lock->graves[i];
-	return NULL;
-}
-
-bool sim_is_broken(const struct sim_lock *lock, int session, uint64_t attempt) {
-	const struct sim_grave *grave = find_grave(lock, session, attempt);
-	return grave && grave->broken;
-}
-
-static bool any_writer(const struct sim_lock *lock) {
-	for (size_t i = 0; i < lock->holders_n; i++)
-		if (lock->holders[i].mode == 'W')
-			return true;
-	return false;
-}
-
-static void remove_waiter(struct sim_lock *lock, size_t at) {
-	lock->waiters_n--;
-	memmove(lock->waiters + at, lock->waiters + at + 1, (lock->waiters_n - at) * sizeof lock->waiters[0]);
-}
-
-static void take_token(struct sim_lock *lock, int64_t us) {
-	lock->token = lock->token + 1 > (uint64_t)us ? lock->token + 1 : (uint64_t)us;
-}
-
-/* Readers whom a writer let in stay after it: that is a phase of its own. */
-static void remove_holder(struct sim_lock *lock, size_t at, int64_t us) {
-	char mode = lock->holders[at].mode;
-
-	lock->holders_n--;
-	memmove(lock->holders + at, lock->holders + at + 1, (lock->holders_n - at) * sizeof lock->holders[0]);
-	if (mode == 'W' && lock->holders_n > 0 && !any_writer(lock))
-		take_token(lock, us);
-}
-
-static void add_holder(struct sim_lock *lock, int session, uint64_t attempt, char mode, int64_t deadline_ms) {
-	assert(lock->holders_n < SIM_HOLDERS);
-	lock->holders[lock->holders_n++] = (struct sim_holder){ session, attempt, mode, false, deadline_ms };
-}
-
-static void add_note(struct sim_notes *notes, int to, const struct lock_note *note) {
-	if (notes->n < SIM_NOTES) /* else it is lost, as messages may be */
-		notes->items[notes->n++] = (struct sim_note){ to, *note };
-}
 
 static int64_t later(int64_t a, int64_t b) {
 	return a > b ? a : b;
@@ -113,7 +45,7 @@ static bool upgrade_is_alone(const struct run *run, int session, uint64_t attemp
 }
 
 static void grant_waiter(struct run *run, const struct sim_waiter *waiter, int64_t deadline_ms) {
-	add_holder(run->lock, waiter->session, waiter->attempt, waiter->mode, deadline_ms);
+	sim_add_holder(run->lock, waiter->session, waiter->attempt, waiter->mode, deadline_ms);
 	if (waiter->session == run->session && waiter->attempt == run->op->attempt)
 		return; /* the answer says it */
 	struct lock_note note = { .kind = LOCK_NOTE_GRANT,
@@ -121,21 +53,21 @@ static void grant_waiter(struct run *run, const struct sim_waiter *waiter, int64
 		.token = run->lock->token,
 		.deadline_ms = deadline_ms,
 		.server_us = run->us };
-	add_note(run->notes, waiter->session, &note);
+	sim_add_note(run->notes, waiter->session, &note);
 }
 
 static bool serve_upgrader(struct run *run, const struct sim_waiter *waiter) {
-	int reader = find_holder(run->lock, waiter->session, waiter->old);
+	int reader = sim_holder_at(run->lock, waiter->session, waiter->old);
 
 	if (reader >= 0 && !upgrade_is_alone(run, waiter->session, waiter->attempt, waiter->old))
 		return false;
-	remove_waiter(run->lock, 0);
+	sim_remove_waiter(run->lock, 0);
 	run->budget--;
 	if (reader < 0)
 		return true; /* hopeless: what it would convert is gone */
 	int64_t deadline = later(run->lock->holders[reader].deadline_ms, waiter->until_ms);
-	remove_holder(run->lock, (size_t)reader, run->us);
-	take_token(run->lock, run->us);
+	sim_remove_holder(run->lock, (size_t)reader, run->us);
+	sim_take_token(run->lock, run->us);
 	grant_waiter(run, waiter, deadline);
 	return true;
 }
@@ -145,17 +77,17 @@ static bool serve_head(struct run *run) {
 	struct sim_waiter waiter = run->lock->waiters[0];
 
 	if (waiter.until_ms <= run->now) {
-		remove_waiter(run->lock, 0);
+		sim_remove_waiter(run->lock, 0);
 		run->budget--;
 		return true;
 	}
 	if (waiter.rank == 0)
 		return serve_upgrader(run, &waiter);
-	if (waiter.mode == 'W' ? run->lock->holders_n > 0 : any_writer(run->lock))
+	if (waiter.mode == 'W' ? run->lock->holders_n > 0 : sim_any_writer(run->lock))
 		return false;
 	if (run->lock->holders_n == 0)
-		take_token(run->lock, run->us);
-	remove_waiter(run->lock, 0);
+		sim_take_token(run->lock, run->us);
+	sim_remove_waiter(run->lock, 0);
 	run->budget--;
 	grant_waiter(run, &waiter, waiter.until_ms);
 	return true;
@@ -169,7 +101,7 @@ static void advance(struct run *run) {
 			i++;
 			continue;
 		}
-		remove_holder(lock, i, run->us);
+		sim_remove_holder(lock, i, run->us);
 		run->budget--;
 	}
 	run->out->more = run->budget <= 0;
@@ -201,8 +133,8 @@ static void answer_blocked(struct run *run, enum lock_status status, uint32_t ah
 }
 
 static void answer_absent(struct run *run, uint64_t a, uint64_t b) {
-	const struct sim_grave *first = find_grave(run->lock, run->session, a);
-	const struct sim_grave *second = find_grave(run->lock, run->session, b);
+	const struct sim_grave *first = sim_find_grave(run->lock, run->session, a);
+	const struct sim_grave *second = sim_find_grave(run->lock, run->session, b);
 	bool broken = (first && first->broken) || (second && second->broken);
 
 	answer(run, broken ? LOCK_BROKEN : LOCK_GONE, 0);
@@ -210,7 +142,7 @@ static void answer_absent(struct run *run, uint64_t a, uint64_t b) {
 
 /* An upgrade was ended while it waited; the read hold goes on. */
 static bool answer_broken_wait(struct run *run) {
-	int reader = run->op->old ? find_holder(run->lock, run->session, run->op->old) : -1;
+	int reader = run->op->old ? sim_holder_at(run->lock, run->session, run->op->old) : -1;
 
 	if (!sim_is_broken(run->lock, run->session, run->op->attempt) || reader < 0 ||
 	        run->lock->holders[reader].deadline_ms <= run->now)
@@ -224,7 +156,7 @@ static void claim(struct run *run, size_t at) {
 	struct sim_holder *holder = &run->lock->holders[at];
 
 	if (holder->deadline_ms <= run->now) {
-		remove_holder(run->lock, at, run->us);
+		sim_remove_holder(run->lock, at, run->us);
 		advance(run);
 		answer(run, LOCK_GONE, 0);
 		return;
@@ -240,7 +172,7 @@ static void tell_wanted(struct run *run) {
 		const struct sim_holder *holder = &run->lock->holders[i];
 		struct lock_note note = { .kind = LOCK_NOTE_WANTED, .attempt = holder->attempt };
 		if (holder->session != run->session)
-			add_note(run->notes, holder->session, &note);
+			sim_add_note(run->notes, holder->session, &note);
 	}
 }
 
@@ -263,14 +195,14 @@ static void join(struct run *run, int rank, uint64_t old) {
 static void refresh(struct run *run, size_t at) {
 	run->lock->waiters[at].until_ms = run->now + run->op->wait_lease_ms;
 	advance(run);
-	int held = find_holder(run->lock, run->session, run->op->attempt);
+	int held = sim_holder_at(run->lock, run->session, run->op->attempt);
 	if (held >= 0) {
 		struct sim_holder *holder = &run->lock->holders[held];
 		holder->deadline_ms = later(holder->deadline_ms, run->now + run->op->lease_ms);
 		answer(run, LOCK_GRANTED, holder->deadline_ms);
 		return;
 	}
-	int ahead = find_waiter(run->lock, run->session, run->op->attempt);
+	int ahead = sim_waiter_at(run->lock, run->session, run->op->attempt);
 	if (ahead < 0) {
 		answer(run, LOCK_GONE, 0);
 		return;
@@ -293,13 +225,13 @@ static bool may_reenter(const struct run *run, bool *ret_phase) {
 		stranger = stranger || !own;
 		strange_writer = strange_writer || (!own && holder->mode == 'W');
 	}
-	*ret_phase = run->op->mode == 'W' && !any_writer(run->lock);
+	*ret_phase = run->op->mode == 'W' && !sim_any_writer(run->lock);
 	return holds_own && (run->op->mode == 'R' ? !strange_writer : !stranger);
 }
 
 static bool may_take(const struct run *run, bool *ret_phase) {
 	const struct sim_lock *lock = run->lock;
-	bool writer = any_writer(lock);
+	bool writer = sim_any_writer(lock);
 
 	*ret_phase = lock->holders_n == 0;
 	if (run->out->more)
@@ -310,23 +242,23 @@ static bool may_take(const struct run *run, bool *ret_phase) {
 }
 
 static void run_acquire(struct run *run) {
-	const struct sim_grave *grave = find_grave(run->lock, run->session, run->op->attempt);
+	const struct sim_grave *grave = sim_find_grave(run->lock, run->session, run->op->attempt);
 	int at;
 	bool phase;
 
 	if (grave) {
 		answer(run, grave->broken ? LOCK_BROKEN : LOCK_BURIED, 0);
-	} else if ((at = find_holder(run->lock, run->session, run->op->attempt)) >= 0) {
+	} else if ((at = sim_holder_at(run->lock, run->session, run->op->attempt)) >= 0) {
 		claim(run, (size_t)at);
-	} else if ((at = find_waiter(run->lock, run->session, run->op->attempt)) >= 0) {
+	} else if ((at = sim_waiter_at(run->lock, run->session, run->op->attempt)) >= 0) {
 		refresh(run, (size_t)at);
 	} else {
 		advance(run);
 		if (may_take(run, &phase)) {
-			add_holder(run->lock, run->session, run->op->attempt, run->op->mode,
+			sim_add_holder(run->lock, run->session, run->op->attempt, run->op->mode,
 			        run->now + run->op->lease_ms);
 			if (phase)
-				take_token(run->lock, run->us);
+				sim_take_token(run->lock, run->us);
 			answer(run, LOCK_GRANTED, run->now + run->op->lease_ms);
 		} else if (run->op->queue) {
 			join(run, run->op->prefer ? 1 : 2, 0);
@@ -337,11 +269,11 @@ static void run_acquire(struct run *run) {
 }
 
 static void run_beat(struct run *run) {
-	int at = find_holder(run->lock, run->session, run->op->attempt);
+	int at = sim_holder_at(run->lock, run->session, run->op->attempt);
 
 	if (at >= 0) {
 		claim(run, (size_t)at);
-	} else if ((at = find_waiter(run->lock, run->session, run->op->attempt)) >= 0) {
+	} else if ((at = sim_waiter_at(run->lock, run->session, run->op->attempt)) >= 0) {
 		refresh(run, (size_t)at);
 	} else {
 		advance(run);
@@ -363,23 +295,23 @@ static void bury(struct run *run, uint64_t spare) {
 		int at;
 		if (attempt == spare)
 			continue;
-		if ((at = find_holder(lock, run->session, attempt)) >= 0)
-			remove_holder(lock, (size_t)at, run->us);
-		if ((at = find_waiter(lock, run->session, attempt)) >= 0)
-			remove_waiter(lock, (size_t)at);
+		if ((at = sim_holder_at(lock, run->session, attempt)) >= 0)
+			sim_remove_holder(lock, (size_t)at, run->us);
+		if ((at = sim_waiter_at(lock, run->session, attempt)) >= 0)
+			sim_remove_waiter(lock, (size_t)at);
 		assert(lock->graves_n < SIM_GRAVES);
-		if (!find_grave(lock, run->session, attempt))
+		if (!sim_find_grave(lock, run->session, attempt))
 			lock->graves[lock->graves_n++] =
 			        (struct sim_grave){ run->session, attempt, run->now + SIM_BURY_MS, false };
 	}
 }
 
 static void run_release(struct run *run) {
-	int at = find_holder(run->lock, run->session, run->op->attempt);
+	int at = sim_holder_at(run->lock, run->session, run->op->attempt);
 
 	if (at >= 0 && run->lock->holders[at].mode == run->op->mode) {
 		raise_token(run);
-		remove_holder(run->lock, (size_t)at, run->us);
+		sim_remove_holder(run->lock, (size_t)at, run->us);
 		answer(run, LOCK_DONE, 0);
 	} else {
 		answer_absent(run, run->op->attempt, 0);
@@ -390,7 +322,7 @@ static void run_release(struct run *run) {
 }
 
 static void run_renew(struct run *run) {
-	int at = find_holder(run->lock, run->session, run->op->attempt);
+	int at = sim_holder_at(run->lock, run->session, run->op->attempt);
 
 	if (at < 0 || run->lock->holders[at].mode != run->op->mode) {
 		answer_absent(run, run->op->attempt, 0);
@@ -398,7 +330,7 @@ static void run_renew(struct run *run) {
 	}
 	struct sim_holder *holder = &run->lock->holders[at];
 	if (holder->deadline_ms <= run->now) {
-		remove_holder(run->lock, (size_t)at, run->us);
+		sim_remove_holder(run->lock, (size_t)at, run->us);
 		advance(run);
 		answer(run, LOCK_GONE, 0);
 		return;
@@ -412,7 +344,7 @@ static void run_renew(struct run *run) {
 }
 
 static void run_linger(struct run *run) {
-	int at = find_holder(run->lock, run->session, run->op->attempt);
+	int at = sim_holder_at(run->lock, run->session, run->op->attempt);
 
 	run_renew(run); /* which lengthens nothing */
 	if (run->out->status == LOCK_GRANTED)
@@ -420,7 +352,7 @@ static void run_linger(struct run *run) {
 }
 
 static bool is_buried(const struct run *run) {
-	const struct sim_grave *grave = find_grave(run->lock, run->session, run->op->attempt);
+	const struct sim_grave *grave = sim_find_grave(run->lock, run->session, run->op->attempt);
 	return grave && !grave->broken;
 }
 
@@ -430,27 +362,27 @@ static void run_upgrade(struct run *run) {
 
 	if (is_buried(run)) {
 		answer(run, LOCK_BURIED, 0);
-	} else if ((at = find_holder(lock, run->session, run->op->attempt)) >= 0) {
+	} else if ((at = sim_holder_at(lock, run->session, run->op->attempt)) >= 0) {
 		claim(run, (size_t)at);
-	} else if ((at = find_holder(lock, run->session, run->op->old)) < 0 ||
+	} else if ((at = sim_holder_at(lock, run->session, run->op->old)) < 0 ||
 	           lock->holders[at].mode != 'R' || lock->holders[at].deadline_ms <= run->now) {
 		advance(run);
 		answer_absent(run, run->op->attempt, run->op->old);
 	} else if (answer_broken_wait(run)) {
 		return;
-	} else if ((at = find_waiter(lock, run->session, run->op->attempt)) >= 0) {
+	} else if ((at = sim_waiter_at(lock, run->session, run->op->attempt)) >= 0) {
 		refresh(run, (size_t)at);
 	} else {
 		advance(run);
-		at = find_holder(lock, run->session, run->op->old);
+		at = sim_holder_at(lock, run->session, run->op->old);
 		if (lock->waiters_n > 0 && lock->waiters[0].rank == 0) {
 			answer_blocked(run, LOCK_DEADLOCK, 1);
 		} else if (!run->out->more &&
 		           upgrade_is_alone(run, run->session, run->op->attempt, run->op->old)) {
 			int64_t deadline = later(lock->holders[at].deadline_ms, run->now + run->op->lease_ms);
-			remove_holder(lock, (size_t)at, run->us);
-			add_holder(lock, run->session, run->op->attempt, 'W', deadline);
-			take_token(lock, run->us);
+			sim_remove_holder(lock, (size_t)at, run->us);
+			sim_add_holder(lock, run->session, run->op->attempt, 'W', deadline);
+			sim_take_token(lock, run->us);
 			answer(run, LOCK_GRANTED, deadline);
 		} else if (run->op->queue) {
 			join(run, 0, run->op->old);
@@ -466,13 +398,13 @@ static void run_downgrade(struct run *run) {
 
 	if (is_buried(run)) {
 		answer(run, LOCK_BURIED, 0);
-	} else if ((at = find_holder(lock, run->session, run->op->attempt)) >= 0) {
+	} else if ((at = sim_holder_at(lock, run->session, run->op->attempt)) >= 0) {
 		claim(run, (size_t)at);
-	} else if ((at = find_holder(lock, run->session, run->op->old)) < 0 ||
+	} else if ((at = sim_holder_at(lock, run->session, run->op->old)) < 0 ||
 	           lock->holders[at].mode != 'W') {
 		answer_absent(run, run->op->attempt, run->op->old);
 	} else if (lock->holders[at].deadline_ms <= run->now) {
-		remove_holder(lock, (size_t)at, run->us);
+		sim_remove_holder(lock, (size_t)at, run->us);
 		advance(run);
 		answer(run, LOCK_GONE, 0);
 	} else {
@@ -482,7 +414,7 @@ static void run_downgrade(struct run *run) {
 		holder->mode = 'R';
 		int64_t deadline_ms = holder->deadline_ms;
 		raise_token(run);
-		take_token(lock, run->us);
+		sim_take_token(lock, run->us);
 		advance(run);
 		answer(run, LOCK_GRANTED, deadline_ms);
 	}
@@ -490,13 +422,13 @@ static void run_downgrade(struct run *run) {
 
 static void run_cancel(struct run *run) {
 	struct sim_lock *lock = run->lock;
-	int at = find_waiter(lock, run->session, run->op->attempt);
+	int at = sim_waiter_at(lock, run->session, run->op->attempt);
 	uint64_t kept = 0;
 
 	if (at >= 0)
-		remove_waiter(lock, (size_t)at);
+		sim_remove_waiter(lock, (size_t)at);
 	answer(run, LOCK_DONE, 0);
-	at = find_holder(lock, run->session, run->op->attempt);
+	at = sim_holder_at(lock, run->session, run->op->attempt);
 	if (at >= 0 && run->op->old && lock->holders[at].deadline_ms > run->now) {
 		kept = run->op->attempt; /* granted already: WRITE stays, READ is no more */
 		run->out->released_grant = true;
@@ -505,7 +437,7 @@ static void run_cancel(struct run *run) {
 		run->out->released_grant = run->op->old == 0;
 		if (run->op->old)
 			answer(run, LOCK_GONE, 0);
-		remove_holder(lock, (size_t)at, run->us);
+		sim_remove_holder(lock, (size_t)at, run->us);
 	}
 	bury(run, kept);
 	advance(run);
@@ -521,17 +453,17 @@ static void run_rename(struct run *run) {
 		answer(run, LOCK_GONE, 0);
 	} else if (is_buried(run)) {
 		answer(run, LOCK_BURIED, 0);
-	} else if ((at = find_holder(lock, run->session, run->op->attempt)) >= 0) {
+	} else if ((at = sim_holder_at(lock, run->session, run->op->attempt)) >= 0) {
 		claim(run, (size_t)at);
-	} else if ((at = find_holder(lock, session, attempt)) < 0 || lock->holders[at].mode != mode) {
-		const struct sim_grave *grave = find_grave(lock, session, attempt);
+	} else if ((at = sim_holder_at(lock, session, attempt)) < 0 || lock->holders[at].mode != mode) {
+		const struct sim_grave *grave = sim_find_grave(lock, session, attempt);
 		answer(run, grave && grave->broken ? LOCK_BROKEN : LOCK_GONE, 0);
 	} else if (lock->holders[at].deadline_ms <= run->now) {
-		remove_holder(lock, (size_t)at, run->us);
+		sim_remove_holder(lock, (size_t)at, run->us);
 		advance(run);
 		answer(run, LOCK_GONE, 0);
 	} else if (run->op->keep_old) {
-		add_holder(lock, run->session, run->op->attempt, mode, run->now + run->op->lease_ms);
+		sim_add_holder(lock, run->session, run->op->attempt, mode, run->now + run->op->lease_ms);
 		raise_token(run);
 		answer(run, LOCK_GRANTED, run->now + run->op->lease_ms);
 	} else {
@@ -589,13 +521,13 @@ static void leave_notice(
 	assert(lock->graves_n < SIM_GRAVES);
 	lock->graves[lock->graves_n++] =
 	        (struct sim_grave){ session, attempt, now_us / 1000 + SIM_BURY_MS, true };
-	add_note(notes, session, &note);
+	sim_add_note(notes, session, &note);
 }
 
 void sim_server_break_wait(struct sim_lock *lock, size_t at, int64_t now_us, struct sim_notes *notes) {
 	struct sim_waiter waiter = lock->waiters[at];
 
-	remove_waiter(lock, at);
+	sim_remove_waiter(lock, at);
 	leave_notice(lock, waiter.session, waiter.attempt, now_us, notes);
 }
 
@@ -603,7 +535,7 @@ void sim_server_break(struct sim_lock *lock, size_t at, int64_t now_us, struct s
 	struct sim_holder holder = lock->holders[at];
 	uint64_t floor = (uint64_t)holder.deadline_ms * 1000;
 
-	remove_holder(lock, at, now_us);
+	sim_remove_holder(lock, at, now_us);
 	if (holder.mode == 'W' && lock->token < floor) /* a writer may have used numbers up to here */
 		lock->token = floor;
 	leave_notice(lock, holder.session, holder.attempt, now_us, notes);

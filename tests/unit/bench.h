@@ -17,6 +17,7 @@
 #include "lock/core.h"
 
 enum { BENCH_WAIT_LEASE_MS = 3000, BENCH_BEAT_MS = 1000, LEASE_MS = 30000 };
+enum { MARGIN_MS = LEASE_MS / 100, VALID_MS = LEASE_MS - MARGIN_MS };
 
 /* What the program asked for, and its handle of the hold. */
 struct deed {

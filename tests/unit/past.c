@@ -31,6 +31,16 @@ void past_free(struct past *past) {
 	free(past);
 }
 
+int past_setup(void **state) {
+	*state = past_new();
+	return 0;
+}
+
+int past_teardown(void **state) {
+	past_free(*state);
+	return 0;
+}
+
 void past_put(struct past *past, int process, struct history_record record) {
 	struct history_file *file = &past->files[process];
 

@@ -22,6 +22,10 @@ struct past {
 /* Served within 1000, late by 50, in the queue after 10, 2 hand-overs. */
 struct past *past_new(void);
 void past_free(struct past *past);
+/* For cmocka: each test has a past of its own, as its state. */
+int past_setup(void **state);
+int past_teardown(void **state);
+#define PAST_TEST(function) cmocka_unit_test_setup_teardown(function, past_setup, past_teardown)
 
 void past_put(struct past *past, int process, struct history_record record);
 /* To the process with the number of its actor. */

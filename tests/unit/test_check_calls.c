@@ -11,16 +11,6 @@
 
 #include "past.h"
 
-static int start(void **state) {
-	*state = past_new();
-	return 0;
-}
-
-static int stop(void **state) {
-	past_free(*state);
-	return 0;
-}
-
 /* ---- Deadlines ----------------------------------------------------------------------------------*/
 
 static struct history_record refused(int64_t invoke, int64_t ret, int64_t deadline) {
@@ -328,28 +318,27 @@ static void slots_that_were_not_filled_are_counted(void **state) {
 }
 
 int main(void) {
-#define T(name) cmocka_unit_test_setup_teardown(name, start, stop)
 	const struct CMUnitTest tests[] = {
-		T(a_call_is_back_by_its_deadline),
-		T(a_stopped_process_is_late_by_as_much),
-		T(a_call_that_never_returned_is_found),
-		T(the_deadline_of_a_break_is_its_victims),
-		T(an_open_wait_ends_when_all_is_calm),
-		T(a_wait_that_began_later_or_ended_before_is_not_judged),
-		T(the_calm_must_last),
-		T(the_dead_wait_no_longer),
-		T(one_release_takes_effect),
-		T(nothing_takes_effect_after_the_loss),
-		T(nothing_by_a_non_owner_takes_effect),
-		T(an_adopted_hold_has_a_new_owner),
-		T(the_notice_comes_before_the_end),
-		T(a_notice_that_was_taken_back_is_none),
-		T(who_gave_back_in_time_needs_no_notice),
-		T(who_never_gave_back_needs_it_too),
-		T(a_stopped_process_cannot_be_told),
-		T(nothing_is_left),
-		T(a_history_that_was_cut_is_reported),
-		T(slots_that_were_not_filled_are_counted),
+		PAST_TEST(a_call_is_back_by_its_deadline),
+		PAST_TEST(a_stopped_process_is_late_by_as_much),
+		PAST_TEST(a_call_that_never_returned_is_found),
+		PAST_TEST(the_deadline_of_a_break_is_its_victims),
+		PAST_TEST(an_open_wait_ends_when_all_is_calm),
+		PAST_TEST(a_wait_that_began_later_or_ended_before_is_not_judged),
+		PAST_TEST(the_calm_must_last),
+		PAST_TEST(the_dead_wait_no_longer),
+		PAST_TEST(one_release_takes_effect),
+		PAST_TEST(nothing_takes_effect_after_the_loss),
+		PAST_TEST(nothing_by_a_non_owner_takes_effect),
+		PAST_TEST(an_adopted_hold_has_a_new_owner),
+		PAST_TEST(the_notice_comes_before_the_end),
+		PAST_TEST(a_notice_that_was_taken_back_is_none),
+		PAST_TEST(who_gave_back_in_time_needs_no_notice),
+		PAST_TEST(who_never_gave_back_needs_it_too),
+		PAST_TEST(a_stopped_process_cannot_be_told),
+		PAST_TEST(nothing_is_left),
+		PAST_TEST(a_history_that_was_cut_is_reported),
+		PAST_TEST(slots_that_were_not_filled_are_counted),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

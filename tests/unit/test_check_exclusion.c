@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The checker on exclusion and on the witness: each rule once right on the edge, and once broken. */
+/* The checker on exclusion: each rule once right on the edge, and once broken. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,17 +10,6 @@
 #include <sneck/sneck.h>
 
 #include "past.h"
-#include "witness.h"
-
-static int start(void **state) {
-	*state = past_new();
-	return 0;
-}
-
-static int stop(void **state) {
-	past_free(*state);
-	return 0;
-}
 
 /* A writer that is granted at 110, and gives back at `release`. */
 static void writer(struct past *past, uint32_t actor, uint64_t hold, int64_t invoke, int64_t release) {
@@ -472,146 +461,35 @@ static void a_late_release_does_not_hide_two_that_were_valid(void **state) {
 	assert_int_equal(past->report.counts[CHECK_EXCLUSION].violations, 1);
 }
 
-/* ---- The witness --------------------------------------------------------------------------------*/
-
-/* Two writers whose visits overlap; the first is valid until `first_until`, and gives back at 400. */
-static void meeting(struct past *past, int64_t first_until) {
-	struct history_record met = past_call(HISTORY_ENTER, 2, 2, 260, 261, -1);
-
-	met.token = 1;
-	past_add(past, past_grant(1, 'W', 1, 100, 110, 10, first_until));
-	past_add(past, past_call(HISTORY_ENTER, 1, 1, 120, 121, 0));
-	past_add(past, past_state(1, 1, 200, SNECK_SUSPECT));
-	past_add(past, past_call(HISTORY_LEAVE, 1, 1, 300, 301, 0));
-	past_add(past, past_call(HISTORY_RELEASE, 1, 1, 400, 410, first_until < 400 ? SNECK_ELOST : 0));
-	past_add(past, past_grant(2, 'W', 2, 240, 250, 20, 900));
-	past_add(past, met);
-	past_add(past, past_call(HISTORY_LEAVE, 2, 2, 290, 291, 0));
-	past_add(past, past_call(HISTORY_RELEASE, 2, 2, 350, 360, 0));
-}
-
-static void a_meeting_with_one_that_is_past_its_validity_is_expected(void **state) {
-	struct past *past = *state;
-
-	meeting(past, 250);
-	past_expect(past, CHECK_WITNESS, 4, 0);
-	past_excused(past, CHECK_WITNESS, CHECK_BY_VALIDITY, 1);
-}
-
-static void a_meeting_of_two_that_are_valid_is_found(void **state) {
-	struct past *past = *state;
-
-	meeting(past, 900);
-	check_done(&past->report);
-	assert_int_equal(check_run(past->files, PAST_PROCESSES, &past->options, &past->report), 0);
-	assert_int_equal(past->report.counts[CHECK_WITNESS].violations, 1);
-	assert_int_equal(past->report.counts[CHECK_EXCLUSION].violations, 1);
-}
-
-/* By the intervals all is well; but somebody was met. So the intervals are not all there is. */
-static void a_meeting_that_no_clock_shows_is_found(void **state) {
-	struct past *past = *state;
-	struct history_record met = past_call(HISTORY_LEAVE, 2, 2, 290, 291, -1);
-
-	met.token = 1;
-	past_add(past, past_grant(1, 'W', 1, 100, 110, 10, 900));
-	past_add(past, past_call(HISTORY_ENTER, 1, 1, 120, 121, 0));
-	past_add(past, past_call(HISTORY_LEAVE, 1, 1, 140, 141, 0));
-	past_add(past, past_call(HISTORY_RELEASE, 1, 1, 150, 160, 0));
-	past_add(past, past_grant(2, 'W', 2, 240, 250, 20, 900));
-	past_add(past, past_call(HISTORY_ENTER, 2, 2, 260, 261, 0));
-	past_add(past, met);
-	past_add(past, past_call(HISTORY_RELEASE, 2, 2, 350, 360, 0));
-	past_expect(past, CHECK_WITNESS, 4, 1);
-	past->records[2][2].token = WITNESS_SOMEBODY;
-	past_expect(past, CHECK_WITNESS, 4, 1);
-	/* The one that was met stayed inside beyond its validity. */
-	past->records[2][2].token = 1;
-	past->records[1][0].valid_until_ns = 130;
-	past->records[1][3].result = SNECK_ELOST;
-	past_add(past, past_state(1, 1, 125, SNECK_SUSPECT));
-	past_expect(past, CHECK_WITNESS, 4, 0);
-	past_excused(past, CHECK_WITNESS, CHECK_BY_VALIDITY, 1);
-}
-
-/* The first was stopped on its way out, and took the second's link with it. */
-static void a_meeting_without_a_name_is_with_who_was_there(void **state) {
-	struct past *past = *state;
-	struct history_record met = past_call(HISTORY_LEAVE, 2, 2, 310, 311, -1);
-
-	met.token = WITNESS_SOMEBODY;
-	past_add(past, past_grant(1, 'W', 1, 100, 110, 10, 200));
-	past_add(past, past_call(HISTORY_ENTER, 1, 1, 120, 121, 0));
-	past_add(past, past_state(1, 1, 130, SNECK_SUSPECT));
-	past_add(past, past_call(HISTORY_LEAVE, 1, 1, 140, 290, 0));
-	past_add(past, past_call(HISTORY_RELEASE, 1, 1, 291, 295, SNECK_ELOST));
-	past_add(past, past_grant(2, 'W', 2, 240, 250, 20, 900));
-	past_add(past, past_call(HISTORY_ENTER, 2, 2, 260, 261, 0));
-	past_add(past, met);
-	past_add(past, past_call(HISTORY_RELEASE, 2, 2, 350, 360, 0));
-	past_expect(past, CHECK_WITNESS, 4, 0);
-	past_excused(past, CHECK_WITNESS, CHECK_BY_VALIDITY, 1);
-	/* Gone before the second came in, it explains nothing. */
-	past->records[1][3].return_ns = 150;
-	past_expect(past, CHECK_WITNESS, 4, 1);
-	/* Both were valid, because the server had forgotten the first. */
-	past->records[1][3].return_ns = 290;
-	past->records[1][0].valid_until_ns = 900;
-	past_add(past, past_event(HISTORY_WIPE, 0, 220, 230));
-	past_expect(past, CHECK_WITNESS, 4, 0);
-	past_excused(past, CHECK_WITNESS, CHECK_BY_WIPE, 1);
-}
-
-/* Killed inside, it has left its link behind. */
-static void what_the_dead_left_is_no_meeting(void **state) {
-	struct past *past = *state;
-	struct history_record met = past_call(HISTORY_ENTER, 2, 2, 260, 261, -1);
-
-	met.token = 1;
-	past_add(past, past_grant(1, 'W', 1, 100, 110, 10, 900));
-	past_add(past, past_call(HISTORY_ENTER, 1, 1, 120, 121, 0));
-	past_add(past, past_event(HISTORY_DEATH, 1, 130, 140));
-	past_add(past, past_grant(2, 'W', 2, 240, 250, 20, 900));
-	past_add(past, met);
-	past_expect(past, CHECK_WITNESS, 2, 0);
-	past_excused(past, CHECK_WITNESS, CHECK_BY_VALIDITY, 1);
-}
-
 int main(void) {
-#define T(name) cmocka_unit_test_setup_teardown(name, start, stop)
 	const struct CMUnitTest tests[] = {
-		T(a_release_ends_the_interval_when_it_is_invoked),
-		T(two_writers_at_once_are_found),
-		T(other_locks_do_not_count),
-		T(validity_ends_the_interval),
-		T(what_was_told_later_counts),
-		T(a_loss_that_was_seen_ends_the_interval),
-		T(a_renewal_that_says_lost_ends_it_too),
-		T(death_ends_the_interval),
-		T(readers_share_and_writers_do_not),
-		T(a_long_reader_is_not_forgotten),
-		T(an_upgrade_changes_the_mode_in_the_middle),
-		T(a_downgrade_lets_readers_in_from_its_call_on),
-		T(nested_holds_of_one_owner_do_not_exclude_each_other),
-		T(what_is_nested_lives_on),
-		T(a_wipe_between_the_two_is_an_excuse),
-		T(an_overlap_must_not_outlast_its_failover),
-		T(losses_in_a_failover_are_counted),
-		T(sleep_is_measured_from_the_last_hold),
-		T(failed_renewals_are_counted),
-		T(a_renewal_that_was_held_up_is_counted_apart),
-		T(a_nested_hold_is_as_old_as_the_outer_one),
-		T(an_excuse_hides_nobody_else),
-		T(a_broken_hold_ends_with_its_grace),
-		T(a_detached_hold_belongs_to_nobody_until_adopted),
-		T(a_non_owner_ends_nothing),
-		T(a_late_release_that_took_effect_is_found),
-		T(a_late_release_does_not_hide_two_that_were_valid),
-		T(a_meeting_with_one_that_is_past_its_validity_is_expected),
-		T(a_meeting_of_two_that_are_valid_is_found),
-		T(a_meeting_that_no_clock_shows_is_found),
-		T(a_meeting_without_a_name_is_with_who_was_there),
-		T(what_the_dead_left_is_no_meeting),
+		PAST_TEST(a_release_ends_the_interval_when_it_is_invoked),
+		PAST_TEST(two_writers_at_once_are_found),
+		PAST_TEST(other_locks_do_not_count),
+		PAST_TEST(validity_ends_the_interval),
+		PAST_TEST(what_was_told_later_counts),
+		PAST_TEST(a_loss_that_was_seen_ends_the_interval),
+		PAST_TEST(a_renewal_that_says_lost_ends_it_too),
+		PAST_TEST(death_ends_the_interval),
+		PAST_TEST(readers_share_and_writers_do_not),
+		PAST_TEST(a_long_reader_is_not_forgotten),
+		PAST_TEST(an_upgrade_changes_the_mode_in_the_middle),
+		PAST_TEST(a_downgrade_lets_readers_in_from_its_call_on),
+		PAST_TEST(nested_holds_of_one_owner_do_not_exclude_each_other),
+		PAST_TEST(what_is_nested_lives_on),
+		PAST_TEST(a_wipe_between_the_two_is_an_excuse),
+		PAST_TEST(an_overlap_must_not_outlast_its_failover),
+		PAST_TEST(losses_in_a_failover_are_counted),
+		PAST_TEST(sleep_is_measured_from_the_last_hold),
+		PAST_TEST(failed_renewals_are_counted),
+		PAST_TEST(a_renewal_that_was_held_up_is_counted_apart),
+		PAST_TEST(a_nested_hold_is_as_old_as_the_outer_one),
+		PAST_TEST(an_excuse_hides_nobody_else),
+		PAST_TEST(a_broken_hold_ends_with_its_grace),
+		PAST_TEST(a_detached_hold_belongs_to_nobody_until_adopted),
+		PAST_TEST(a_non_owner_ends_nothing),
+		PAST_TEST(a_late_release_that_took_effect_is_found),
+		PAST_TEST(a_late_release_does_not_hide_two_that_were_valid),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

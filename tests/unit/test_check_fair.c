@@ -15,16 +15,6 @@
 
 #include "past.h"
 
-static int start(void **state) {
-	*state = past_new();
-	return 0;
-}
-
-static int stop(void **state) {
-	past_free(*state);
-	return 0;
-}
-
 /* A fair hold from its call to its release. */
 static void turn(
         struct past *past, uint32_t actor, uint64_t number, int64_t invoke, int64_t ret, int64_t release) {
@@ -230,20 +220,19 @@ static void as_many_are_kept_as_asked_for(void **state) {
 }
 
 int main(void) {
-#define T(name) cmocka_unit_test_setup_teardown(name, start, stop)
 	const struct CMUnitTest tests[] = {
-		T(as_many_as_may_be_handed_over_may_overtake),
-		T(the_first_moments_do_not_count),
-		T(who_waits_behind_overtakes_nobody),
-		T(only_turns_that_came_first_are_counted),
-		T(one_process_does_not_overtake_itself),
-		T(processes_are_counted_apart),
-		T(other_classes_may_overtake),
-		T(whoever_waits_counts_however_it_ends),
-		T(a_waiter_with_a_fault_may_have_lost_its_place),
-		T(the_report_shows_the_two_and_what_lay_between),
-		T(the_report_never_says_ok_of_what_was_not_exercised),
-		T(as_many_are_kept_as_asked_for),
+		PAST_TEST(as_many_as_may_be_handed_over_may_overtake),
+		PAST_TEST(the_first_moments_do_not_count),
+		PAST_TEST(who_waits_behind_overtakes_nobody),
+		PAST_TEST(only_turns_that_came_first_are_counted),
+		PAST_TEST(one_process_does_not_overtake_itself),
+		PAST_TEST(processes_are_counted_apart),
+		PAST_TEST(other_classes_may_overtake),
+		PAST_TEST(whoever_waits_counts_however_it_ends),
+		PAST_TEST(a_waiter_with_a_fault_may_have_lost_its_place),
+		PAST_TEST(the_report_shows_the_two_and_what_lay_between),
+		PAST_TEST(the_report_never_says_ok_of_what_was_not_exercised),
+		PAST_TEST(as_many_are_kept_as_asked_for),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -11,16 +11,6 @@
 
 #include "past.h"
 
-static int start(void **state) {
-	*state = past_new();
-	return 0;
-}
-
-static int stop(void **state) {
-	past_free(*state);
-	return 0;
-}
-
 /* A hold from invoke to invoke + 20, granted after 10. */
 static void hold(
         struct past *past, uint32_t actor, char mode, uint64_t number, int64_t invoke, uint64_t token) {
@@ -255,22 +245,21 @@ static void a_store_may_refuse_where_tokens_begin_anew(void **state) {
 }
 
 int main(void) {
-#define T(name) cmocka_unit_test_setup_teardown(name, start, stop)
 	const struct CMUnitTest tests[] = {
-		T(a_write_token_exceeds_every_earlier_one),
-		T(a_read_token_exceeds_every_earlier_write_token),
-		T(an_old_token_is_not_forgotten),
-		T(calls_that_overlap_are_not_compared),
-		T(two_writers_never_have_the_same),
-		T(conversions_take_new_ones),
-		T(who_adopts_keeps_the_token),
-		T(only_a_wipe_with_the_clock_set_back_is_an_excuse),
-		T(readers_may_join_a_phase_that_came_back),
-		T(without_tokens_nothing_is_exercised),
-		T(a_stale_token_that_was_taken_is_found),
-		T(what_the_other_store_took_is_counted),
-		T(whoever_is_valid_is_not_refused),
-		T(a_store_may_refuse_where_tokens_begin_anew),
+		PAST_TEST(a_write_token_exceeds_every_earlier_one),
+		PAST_TEST(a_read_token_exceeds_every_earlier_write_token),
+		PAST_TEST(an_old_token_is_not_forgotten),
+		PAST_TEST(calls_that_overlap_are_not_compared),
+		PAST_TEST(two_writers_never_have_the_same),
+		PAST_TEST(conversions_take_new_ones),
+		PAST_TEST(who_adopts_keeps_the_token),
+		PAST_TEST(only_a_wipe_with_the_clock_set_back_is_an_excuse),
+		PAST_TEST(readers_may_join_a_phase_that_came_back),
+		PAST_TEST(without_tokens_nothing_is_exercised),
+		PAST_TEST(a_stale_token_that_was_taken_is_found),
+		PAST_TEST(what_the_other_store_took_is_counted),
+		PAST_TEST(whoever_is_valid_is_not_refused),
+		PAST_TEST(a_store_may_refuse_where_tokens_begin_anew),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
