@@ -122,11 +122,13 @@ class OnAServer(unittest.TestCase):
     def test_what_lingers_is_taken_again_without_a_command(self):
         driver = self.driver("sneck")
         counts = []
-        for n in (1, 1001):
+        for number in range(60):
+            n = 1001 if number % 2 else 1
             counter = CommandCounter(self.redis)
             self.assertEqual(driver.ask("linger", n=n, name="linger")["n"], n)
             counts.append(counter.stop())
-        self.assertLess(counts[1] - counts[0], 10)
+        # A session that does not run for 50 ms between two pairs says that its lock lingers.
+        self.assertLessEqual(sum(count != min(counts) for count in counts), 1, counts)
         self.assertEqual(len(driver.ask("recall", n=3, name="recall")["ns"]), 3)
 
     def test_unknown_requests_are_refused(self):
