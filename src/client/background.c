@@ -86,9 +86,10 @@ static void on_note(sneck_client *client, const char *payload, size_t len) {
 		return;
 	}
 	snecki_client_lock(client);
+	client->message_ns = snecki_now_ns();
 	if (note.kind == LOCK_NOTE_BROKEN)
 		snecki_grace_cut(client, note.attempt, note.kept_ms);
-	snecki_core_note(client->core, &note, snecki_now_ns());
+	snecki_core_note(client->core, &note, client->message_ns);
 	snecki_client_unlock(client);
 }
 
@@ -103,7 +104,8 @@ static void on_sub_message(void *ctx, const char *payload, size_t len) {
 static void look_at(
         sneck_client *client, const struct lock_traits *layout, const char *name, size_t name_len) {
 	snecki_client_lock(client);
-	snecki_core_maybe_free(client->core, layout, name, name_len, snecki_now_ns());
+	client->message_ns = snecki_now_ns();
+	snecki_core_maybe_free(client->core, layout, name, name_len, client->message_ns);
 	snecki_client_unlock(client);
 }
 

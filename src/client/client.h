@@ -120,6 +120,7 @@ struct sneck_client {
 	const char *answer_text; /* the text of the answer that the core is dealing with, or NULL … */
 	const struct lock_op *answering; /* … and, BROKEN, what was asked, … */
 	int64_t answer_kept_ns;          /* … and until when others are kept out; 0: they are not */
+	int64_t message_ns;              /* when the last message about a lock came; 0: none did */
 	struct list outbox;              /* calls that the core made and nobody has submitted yet */
 	struct list done;                /* waiters whose wish is done: woken once the mutex is free */
 	struct parker *current;          /* whose event is at hand: its thread waits for what it sends */

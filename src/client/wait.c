@@ -10,6 +10,8 @@
 #include "base/clock.h"
 #include "base/err.h"
 
+enum { QUIET_NS = 100 * 1000 * 1000 };
+
 /* The core sets the rest of the wish before anybody looks at it. All of it is large, and this is on every
  * call's way. */
 void snecki_waiter_init(struct waiter *waiter) {
@@ -40,6 +42,12 @@ void snecki_waiter_done(sneck_client *client, struct waiter *waiter) {
 	snecki_client_leave(client);
 }
 
+/* Whoever looks for its answer has a core that another session's thread may need, which was woken by what was
+ * just sent. Messages are how sessions that share locks know of each other. */
+static bool may_glance(sneck_client *client) {
+	return client->message_ns == 0 || snecki_now_ns() > client->message_ns + QUIET_NS;
+}
+
 /* Until `deadline_ns`; or, while the server has not answered at all, until `answer_deadline_ns` if that
  * is later: an answer that nobody waits for would have to be undone. */
 int snecki_waiter_wait(
@@ -51,6 +59,7 @@ int snecki_waiter_wait(
 		snecki_client_unlock(client);
 		return wish->code;
 	}
+	waiter->parker.may_glance = may_glance(client);
 	snecki_client_unlock(client);
 	/* Once the parker is ready the wish is nobody else's any more: no lock is needed to look at it. And
 	 * a wish that is done always makes the parker ready, which must be waited for: somebody is about

@@ -435,8 +435,33 @@ static bool take_role(struct conn *conn, const struct parker *parker) {
 	return true;
 }
 
+/* Locked. Shall this thread look for its answer before it sleeps? Only one that waits for
+ * nobody's answer but its own, and that sent right after it had heard from the server, finds it awake. */
+static bool shall_glance(struct conn *conn, const struct parker *parker) {
+	if (!parker->may_glance || parker->inflight == 0 || conn->inflight_n != parker->inflight)
+		return false;
+	const struct req *oldest = LIST_ITEM(conn->inflight.next, struct req, node);
+	if (oldest->sent_ns - conn->heard_ns >= GLANCE_AFTER_NS || !snecki_glance_due(&conn->glance))
+		return false;
+	conn->counters.glances++;
+	return true;
+}
+
+/* Look for a moment, without sleeping. Returns how many of the descriptors have something. */
+static int glance(struct conn *conn, struct pollfd pfds[2]) {
+	int64_t end_ns = snecki_now_ns() + GLANCE_NS;
+	int n;
+
+	do
+		n = poll(pfds, 2, 0);
+	while (n == 0 && snecki_now_ns() < end_ns);
+	snecki_glance_found(&conn->glance, n > 0);
+	return n;
+}
+
 /* Poll until something happens to the connection or to the parker. Returns the socket's events. */
-static short lead_poll(struct conn *conn, struct parker *parker, short events, int64_t deadline_ns) {
+static short lead_poll(
+        struct conn *conn, struct parker *parker, short events, bool look_first, int64_t deadline_ns) {
 	struct pollfd pfds[2] = {
 		{ .fd = conn->link.fd, .events = events },
 		{ .fd = conn->kick_fd, .events = POLLIN },
@@ -445,9 +470,14 @@ static short lead_poll(struct conn *conn, struct parker *parker, short events, i
 		atomic_fetch_and(&parker->state, ~(uint32_t)PARKER_POLLING);
 		return 0;
 	}
-	struct timespec left;
-	snecki_time_left(deadline_ns, &left);
-	int n = ppoll(pfds, 2, &left, NULL);
+	int n = 0;
+	if (look_first)
+		n = glance(conn, pfds);
+	if (n == 0) {
+		struct timespec left;
+		snecki_time_left(deadline_ns, &left);
+		n = ppoll(pfds, 2, &left, NULL);
+	}
 	bool ready = atomic_fetch_and(&parker->state, ~(uint32_t)PARKER_POLLING) & PARKER_READY;
 	/* A kick that came after poll had returned would end the next leader's poll for nothing. */
 	if (ready || (n > 0 && pfds[1].revents))
@@ -470,10 +500,11 @@ static void lead(struct conn *conn, struct parker *parker, int64_t deadline_ns, 
 		int64_t until_ns = silence_ns < deadline_ns ? silence_ns : deadline_ns;
 		short events = (short)(POLLIN | (conn->blocked ? POLLOUT : 0));
 		bool leave = conn->state != CONN_UP || parker->inflight == 0;
+		bool look_first = shall_glance(conn, parker);
 		pthread_mutex_unlock(&conn->mutex);
 		if (leave || snecki_parker_ready(parker))
 			break;
-		short revents = lead_poll(conn, parker, events, until_ns);
+		short revents = lead_poll(conn, parker, events, look_first, until_ns);
 		if (revents & POLLOUT) {
 			pthread_mutex_lock(&conn->mutex);
 			conn->blocked = false;

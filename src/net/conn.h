@@ -117,6 +117,7 @@ struct conn_config {
 
 struct conn_counters {
 	uint64_t commands, connects, disconnects;
+	uint64_t glances; /* waits that began by looking for the answer */
 };
 
 int snecki_conn_new(const struct conn_config *config, struct conn **ret); /* 0 or a negative code */

@@ -10,6 +10,7 @@
 
 #include "net/backoff.h"
 #include "net/conn.h"
+#include "net/glance.h"
 #include "net/link.h"
 
 enum conn_state {
@@ -31,6 +32,7 @@ struct conn {
 	struct conn_config config;
 	int kick_fd; /* eventfd that ends the leader's poll */
 	struct link link;
+	struct glance glance; /* the leader's */
 
 	pthread_mutex_t mutex; /* guards all that follows */
 	enum conn_state state;

@@ -34,6 +34,7 @@ void snecki_parker_init(struct parker *parker) {
 	atomic_init(&parker->inflight, 0);
 	atomic_init(&parker->parking, NULL);
 	atomic_init(&parker->place, 0);
+	parker->may_glance = false;
 }
 
 void snecki_parker_done(struct parker *parker) {

@@ -28,6 +28,8 @@ struct parker {
 	        inflight; /* its requests that are unanswered; changes under the connection's mutex */
 	_Atomic(struct parking *) parking; /* PARKER_TOGETHER: where it sleeps, always the same, … */
 	_Atomic uint32_t place;            /* … and at which place, once it is given one */
+	bool may_glance; /* its thread's: it may look for a moment before it sleeps, as nobody else has work
+	                  */
 };
 enum {
 	PARKER_READY = 1,    /* what it waited for has come */

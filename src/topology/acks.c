@@ -63,6 +63,7 @@ void snecki_acks_count(struct node *node, struct conn_counters *add_to) {
 		add_to->commands += one.commands;
 		add_to->connects += one.connects;
 		add_to->disconnects += one.disconnects;
+		add_to->glances += one.glances;
 	}
 }
 

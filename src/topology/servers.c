@@ -308,6 +308,7 @@ void snecki_servers_counters(struct servers *servers, struct conn_counters *ret)
 		ret->commands += one.commands;
 		ret->connects += one.connects;
 		ret->disconnects += one.disconnects;
+		ret->glances += one.glances;
 		snecki_acks_count(snecki_node_at(servers, i), ret);
 	}
 }
