@@ -33,9 +33,9 @@ struct together {
 static bool may_go_together(struct carried *carried) {
 	const struct lock_call *call = snecki_call_of(carried);
 
-	return call->watchdog && call->op.kind == OP_RENEW && call->op.lease_ms > 1 && !call->op.last_token &&
-	       !call->op.must_write && !call->ack_replicas && !carried->client->session.sharded &&
-	       snecki_carried_dialect(carried)->encode_renewals;
+	return call->watchdog && call->op.kind == OP_RENEW && call->op.lease_ms > 1 && call->op.token &&
+	       !call->op.last_token && !call->op.must_write && !call->ack_replicas &&
+	       !carried->client->session.sharded && snecki_carried_dialect(carried)->encode_renewals;
 }
 
 static bool alike(struct carried *a, struct carried *b) {

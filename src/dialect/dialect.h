@@ -61,8 +61,9 @@ struct dialect {
 	 * for LOCK_BROKEN who did it and why. */
 	void (*decode)(const struct dialect_session *session, const struct lock_op *op,
 	        const struct redisReply *reply, struct lock_outcome *ret, struct sneck_error *reterr);
-	/* Up to RENEWALS_MAX renewals, plain ones (no token to report, not must_write) of one lease length,
-	 * on one server and, in a cluster, in one slot, as one script call. NULL: each goes by itself. */
+	/* Up to RENEWALS_MAX renewals, plain ones (`token` known, none to report, not must_write) of one
+	 * lease length, on one server and, in a cluster, in one slot, as one script call. NULL: each goes by
+	 * itself. */
 	int (*encode_renewals)(const struct dialect_session *session, const struct renewal *renewals,
 	        size_t n, bool full_text, struct buf *out);
 	/* Read the reply, which is no error, into `ret`: LOCK_GRANTED, or LOCK_UNKNOWN for one of which

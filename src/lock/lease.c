@@ -269,6 +269,7 @@ void snecki_lease_renew(
 		return;
 	}
 	call->op.lease_ms = lease_ms;
+	call->op.token = grant->server_token;
 	if (grant->longest_ms < lease_ms)
 		grant->longest_ms = lease_ms;
 	if (ticket) {

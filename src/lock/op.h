@@ -64,6 +64,7 @@ struct lock_op {
 	/* Where the layout counts: how many holds of the program the attempt has, with this one. */
 	uint32_t reads, writes;
 	uint64_t last_token; /* highest token this session used locally under the hold; 0: none */
+	uint64_t token;      /* OP_RENEW: the lock's last token, by the server's last word; 0: not known */
 	/* Other attempts of this session that hold the lock and do not stand in the way (re-entry of a
 	 * reader past the queue, upgrade beside other reads of the same session). */
 	size_t own_n;

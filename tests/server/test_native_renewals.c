@@ -30,16 +30,13 @@ static void name_many(struct many *many, size_t n) {
 	}
 }
 
-static void run_on(const struct dialect_session *session, const char *name, enum lock_op_kind kind, char mode,
-        uint64_t attempt, enum lock_status status) {
+/* Returns the token. */
+static uint64_t run_on(const struct dialect_session *session, const char *name, enum lock_op_kind kind,
+        char mode, uint64_t attempt, enum lock_status status) {
 	struct lock_op op = native_op(kind, mode, attempt);
-	assert_int_equal(native_run_name(session, &op, name, strlen(name)).status, status);
-}
-
-static void take_many(struct many *many, size_t n) {
-	name_many(many, n);
-	for (size_t i = 0; i < n; i++)
-		run_on(&A, many->names[i], OP_ACQUIRE, 'W', 1, LOCK_GRANTED);
+	struct lock_outcome outcome = native_run_name(session, &op, name, strlen(name));
+	assert_int_equal(outcome.status, status);
+	return outcome.token;
 }
 
 static redisReply *send_many(const struct many *many, bool full_text) {
@@ -74,8 +71,28 @@ static int64_t deadline_of(const char *name, const char *member) {
 	return number_of("ZSCORE sneck:{%s} %s", name, member);
 }
 
+static int64_t end_of(const char *name) {
+	return number_of("PEXPIRETIME sneck:{%s}", name, NULL);
+}
+
 static void set_deadline(const char *name, const char *member, int64_t deadline_ms) {
 	native_do("ZADD sneck:{%s} XX %" PRId64 " %s", name, deadline_ms, member);
+}
+
+/* Taken a while ago: what was granted in this very millisecond ends no sooner than a renewal would have it.
+ */
+static uint64_t take_earlier(const char *name, char mode) {
+	const char member[] = { mode, 'A', '.', '1', '\0' };
+	uint64_t token = run_on(&A, name, OP_ACQUIRE, mode, 1, LOCK_GRANTED);
+
+	set_deadline(name, member, native_now_ms() + LEASE_MS / 2);
+	return token;
+}
+
+static void take_many(struct many *many, size_t n) {
+	name_many(many, n);
+	for (size_t i = 0; i < n; i++)
+		many->ops[i].token = take_earlier(many->names[i], 'W');
 }
 
 /* It stands as the answer says, and the key lasts. */
@@ -88,7 +105,7 @@ static void assert_renewed(const struct many *many, size_t i, const char *member
 	assert_int_equal(deadline_of(name, "#1"), outcome->token);
 	assert_int_equal(outcome->deadline_ms, outcome->server_us / 1000 + LEASE_MS);
 	assert_false(outcome->wanted || outcome->more);
-	assert_true(number_of("PEXPIRETIME sneck:{%s}", name, NULL) >= outcome->deadline_ms + KEEP_MS);
+	assert_true(end_of(name) >= outcome->deadline_ms + KEEP_MS);
 }
 
 static void test_all_are_renewed(void **state) {
@@ -117,7 +134,20 @@ static void contents(const char *name, char ret[2000]) {
 	freeReplyObject(reply);
 }
 
-enum { PLAIN, GONE, DEAD, BROKEN, WANTED, WRONG_TYPE, NO_LOCK, LONGER, TOKEN_AHEAD, PLAIN_TOO, KINDS };
+enum {
+	PLAIN,
+	GONE,
+	DEAD,
+	BROKEN,
+	WANTED,
+	WRONG_TYPE,
+	NO_LOCK,
+	LONGER,
+	TOKEN_LATER,
+	TOKEN_EARLIER,
+	PLAIN_TOO,
+	KINDS
+};
 
 static void spoil(const struct many *many) {
 	int64_t now_ms = native_now_ms();
@@ -132,21 +162,24 @@ static void spoil(const struct many *many) {
 	native_do("SET sneck:{%s} text", many->names[WRONG_TYPE]);
 	native_do("ZREM sneck:{%s} #1", many->names[NO_LOCK]);
 	set_deadline(many->names[LONGER], "WA.1", now_ms + 10 * LEASE_MS);
-	set_deadline(many->names[TOKEN_AHEAD], "#1", (now_ms + 10 * LEASE_MS) * 1000);
+	set_deadline(many->names[TOKEN_LATER], "#1", (int64_t)many->ops[TOKEN_LATER].token + 1);
+	set_deadline(many->names[TOKEN_EARLIER], "#1", (int64_t)many->ops[TOKEN_EARLIER].token - 1);
 }
 
 /* Whatever is the matter with one is told by `renew`; here it is left alone, and the others are served. */
 static void test_what_is_not_plain_is_left_alone(void **state) {
 	(void)state;
 	static const enum lock_status singly[KINDS] = { LOCK_GRANTED, LOCK_GONE, LOCK_GONE, LOCK_BROKEN,
-		LOCK_GRANTED, LOCK_FAILED, LOCK_FAILED, LOCK_GRANTED, LOCK_GRANTED, LOCK_GRANTED };
+		LOCK_GRANTED, LOCK_FAILED, LOCK_FAILED, LOCK_GRANTED, LOCK_GRANTED, LOCK_GRANTED,
+		LOCK_GRANTED };
 	struct many many;
 	char before[KINDS][2000], after[2000];
+	int64_t ends_ms[KINDS];
 
 	take_many(&many, KINDS);
 	spoil(&many);
 	for (size_t i = 0; i < many.n; i++)
-		contents(many.names[i], before[i]);
+		contents(many.names[i], before[i]), ends_ms[i] = end_of(many.names[i]);
 	renew_many(&many);
 	assert_renewed(&many, PLAIN, "WA.1");
 	assert_renewed(&many, PLAIN_TOO, "WA.1");
@@ -154,12 +187,14 @@ static void test_what_is_not_plain_is_left_alone(void **state) {
 		assert_int_equal(many.outcomes[i].status, LOCK_UNKNOWN);
 		contents(many.names[i], after);
 		assert_string_equal(before[i], after);
+		assert_int_equal(end_of(many.names[i]), ends_ms[i]);
 	}
 	for (size_t i = 0; i < many.n; i++)
 		run_on(&A, many.names[i], OP_RENEW, 'W', 1, singly[i]);
 }
 
-/* Readers of several sessions, and a lock beside whose holder somebody lies buried. */
+/* Readers of several sessions, and a lock beside whose holder somebody lies buried. One that is dead must be
+ * removed some day, which is not done here. */
 static void test_others_beside_it_do_not_matter(void **state) {
 	(void)state;
 	struct many many;
@@ -167,15 +202,17 @@ static void test_others_beside_it_do_not_matter(void **state) {
 	for (size_t i = 0; i < 2; i++) {
 		many.ops[i].mode = 'R';
 		run_on(&B, many.names[i], OP_ACQUIRE, 'R', 1, LOCK_GRANTED);
-		run_on(&A, many.names[i], OP_ACQUIRE, 'R', 1, LOCK_GRANTED);
+		many.ops[i].token = take_earlier(many.names[i], 'R');
 		run_on(&C, many.names[i], OP_ACQUIRE, 'R', 1, LOCK_GRANTED);
 	}
-	set_deadline("l1", "RB.1", 1000); /* dead, and none of our business */
-	run_on(&A, "l2", OP_ACQUIRE, 'W', 1, LOCK_GRANTED);
+	set_deadline("l1", "RB.1", 1000);
+	int64_t deadline_ms = deadline_of("l1", "RA.1");
+	many.ops[2].token = take_earlier("l2", 'W');
 	native_do("ZADD sneck:{l2} %" PRId64 " xB.7", INT64_C(200000000000000) + native_now_ms() + 60000);
 	renew_many(&many);
 	assert_renewed(&many, 0, "RA.1");
-	assert_renewed(&many, 1, "RA.1");
+	assert_int_equal(many.outcomes[1].status, LOCK_UNKNOWN);
+	assert_int_equal(deadline_of("l1", "RA.1"), deadline_ms);
 	assert_renewed(&many, 2, "WA.1");
 	assert_int_equal(deadline_of("l1", "RB.1"), 1000);
 }
@@ -205,29 +242,30 @@ static bool fits(struct many *many, const char *resp) {
 }
 
 #define BEGIN ":1700000000000000\r\n$4\r\nWA.1\r\n:1700000030000\r\n"
-#define TOKEN "$16\r\n1700000000000000\r\n"
+#define DONE ":1\r\n"
 
 static void test_answers_that_do_not_fit(void **state) {
 	(void)state;
 	struct many many;
 	name_many(&many, 2);
-	assert_true(fits(&many, "*5\r\n" BEGIN TOKEN "$0\r\n\r\n"));
+	many.ops[0].token = 1700000000000000;
+	assert_true(fits(&many, "*5\r\n" BEGIN DONE ":0\r\n"));
 	assert_int_equal(many.outcomes[0].status, LOCK_GRANTED);
 	assert_int_equal(many.outcomes[0].token, 1700000000000000);
 	assert_int_equal(many.outcomes[1].status, LOCK_UNKNOWN);
 	static const char *const wrong[] = {
-		"*4\r\n" BEGIN TOKEN,                                /* one is missing */
-		"*6\r\n" BEGIN TOKEN TOKEN TOKEN,                    /* one too many */
-		"*0\r\n",                                            /* nothing */
-		":1\r\n",                                            /* no list */
-		"*5\r\n" BEGIN TOKEN ":5\r\n",                       /* a number for a text */
-		"*5\r\n" BEGIN TOKEN "$1\r\n0\r\n",                  /* no token */
-		"*5\r\n" BEGIN TOKEN "$2\r\n-5\r\n",                 /* no number */
-		"*5\r\n" BEGIN TOKEN "$-1\r\n",                      /* nil */
-		"*5\r\n:1\r\n$4\r\nWA.2\r\n:5\r\n" TOKEN TOKEN,      /* another's answer */
-		"*5\r\n:1\r\n$4\r\nWA.1\r\n:0\r\n" TOKEN TOKEN,      /* no deadline */
-		"*5\r\n:1\r\n$4\r\nWA.1\r\n:-7\r\n" TOKEN TOKEN,     /* nor this */
-		"*5\r\n$1\r\n1\r\n$4\r\nWA.1\r\n:5\r\n" TOKEN TOKEN, /* a text for a number */
+		"*4\r\n" BEGIN DONE,                               /* one is missing */
+		"*6\r\n" BEGIN DONE DONE DONE,                     /* one too many */
+		"*0\r\n",                                          /* nothing */
+		":1\r\n",                                          /* no list */
+		"*5\r\n" BEGIN DONE ":2\r\n",                      /* neither done nor not */
+		"*5\r\n" BEGIN DONE ":-1\r\n",                     /* nor this */
+		"*5\r\n" BEGIN DONE "$1\r\n1\r\n",                 /* a text for a number */
+		"*5\r\n" BEGIN DONE "$-1\r\n",                     /* nil */
+		"*5\r\n:1\r\n$4\r\nWA.2\r\n:5\r\n" DONE DONE,      /* another's answer */
+		"*5\r\n:1\r\n$4\r\nWA.1\r\n:0\r\n" DONE DONE,      /* no deadline */
+		"*5\r\n:1\r\n$4\r\nWA.1\r\n:-7\r\n" DONE DONE,     /* nor this */
+		"*5\r\n$1\r\n1\r\n$4\r\nWA.1\r\n:5\r\n" DONE DONE, /* a text for a number */
 	};
 	for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
 		if (fits(&many, wrong[i]))

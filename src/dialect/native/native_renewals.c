@@ -5,13 +5,15 @@
  * there and nobody waits. `renew_many` serves those, and says of every other lock that nothing was done. What
  * is the matter with it, `renew` tells: gone, broken and wanted holds stay in one place.
  *
+ * The last token goes with the request instead of coming with the answer: the server compares two numbers
+ * sooner than it prints one. So "done" says that the token is the one that was expected.
+ *
  * As with a single answer nothing is taken on trust: the number of fields, the first hold's id as an echo,
  * and the range of each number. One field that does not fit makes the whole answer one that cannot be
  * understood. */
 #include "dialect/native/native.h"
 
 #include <assert.h>
-#include <string.h>
 
 #include <hiredis/hiredis.h>
 #include <sneck/error.h>
@@ -34,7 +36,7 @@ int snecki_native_encode_renewals(const struct dialect_session *session, const s
 	int r = 0;
 
 	assert(n > 0 && n <= RENEWALS_MAX);
-	snecki_buf_resp_array(out, 3 + n + ARGS_BEFORE + n);
+	snecki_buf_resp_array(out, 3 + n + ARGS_BEFORE + n + n);
 	snecki_script_words(out, &snecki_native_scripts[NATIVE_RENEW_MANY], false, full_text);
 	snecki_buf_resp_u64(out, n);
 	for (size_t i = 0; r == 0 && i < n; i++)
@@ -46,6 +48,8 @@ int snecki_native_encode_renewals(const struct dialect_session *session, const s
 		hold_of(session, renewals[i].op, id);
 		snecki_buf_resp_str(out, id);
 	}
+	for (size_t i = 0; i < n; i++)
+		snecki_buf_resp_u64(out, renewals[i].op->token);
 	if (r == 0 && out->failed)
 		r = SNECK_ENOMEM;
 	if (r < 0 && !out->failed)
@@ -67,13 +71,13 @@ bool snecki_native_decode_renewals(const struct dialect_session *session, const 
 	        !snecki_reply_i64(field[FIELD_DEADLINE], &granted.deadline_ms) || granted.deadline_ms == 0)
 		return false;
 	for (size_t i = 0; i < n; i++) {
-		const redisReply *token = field[FIELDS_BEFORE + i];
-		ret[i] = granted;
-		if (snecki_reply_is(token, "")) {
-			memset(&ret[i], 0, sizeof ret[i]);
-			ret[i].status = LOCK_UNKNOWN;
-		} else if (!snecki_reply_u64_text(token, &ret[i].token) || ret[i].token == 0) {
+		int64_t done;
+		if (!snecki_reply_i64(field[FIELDS_BEFORE + i], &done) || done > 1)
 			return false;
+		ret[i] = (struct lock_outcome){ .status = LOCK_UNKNOWN };
+		if (done) {
+			ret[i] = granted;
+			ret[i].token = renewals[i].op->token;
 		}
 	}
 	return true;
