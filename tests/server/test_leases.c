@@ -15,6 +15,9 @@
 
 static struct test_server *const server = &test_the_server;
 
+/* Where it does not matter when a thing happens, but that it does. */
+enum { SOON_MS = 10000 };
+
 static sneck_acquire_options lease(int64_t lease_ms, bool fixed) {
 	sneck_acquire_options options = test_waiting(0);
 	options.lease_ms = lease_ms;
@@ -26,30 +29,30 @@ static void a_fixed_lease_ends_on_time(void **state) {
 	(void)state;
 	sneck_client *a = test_open(server->url);
 	sneck_client *b = test_open(server->url);
-	sneck_acquire_options options = lease(400, true);
+	sneck_acquire_options options = lease(800, true);
 	int64_t start_ms = test_now_ms();
 	sneck_hold *hold = test_take_opts(a, "door", SNECK_WRITE, &options);
 	int fd = sneck_hold_fd(hold);
 	assert_true(fd >= 0);
 	assert_false(test_readable(fd, 0));
 	assert_true(sneck_check(hold, 200));
-	assert_false(sneck_check(hold, 401));
+	assert_false(sneck_check(hold, 801));
+	int64_t valid_ms = test_now_ms() + sneck_hold_left_ms(hold); /* until then, or a little longer */
 	struct test_call call;
 	test_call_start(&call, b, "door", SNECK_WRITE, NULL);
 
-	assert_true(test_readable(fd, 1000));
+	assert_true(test_readable(fd, SOON_MS));
 	int64_t told_ms = test_now_ms();
-	assert_true(WAIT_UNTIL(sneck_hold_state(hold) == SNECK_LOST, 1000));
+	assert_true(WAIT_UNTIL(sneck_hold_state(hold) == SNECK_LOST, SOON_MS));
 	assert_false(sneck_check(hold, 0));
 	assert_int_equal(sneck_hold_left_ms(hold), 0);
 	assert_result(0, test_call_join(&call), &call.error);
-	/* Not before the holder has given it up, which is its margin before the end. */
-	assert_true(call.end_ms - start_ms >= 400 - 4 - 1 - SNECK_SKEW_MS);
-	assert_true(call.end_ms - start_ms <= 400 + TEST_SLACK_MS);
-	assert_true(told_ms - start_ms <= 400 + TEST_SLACK_MS);
-	/* The holder knows before the next one holds; its descriptor woke this thread, which took a moment.
-	 */
-	assert_true(told_ms <= call.end_ms + (TEST_SANITIZED ? 200 : 50));
+	/* Not before the holder has given it up, which is its margin before the end; when this thread was
+	 * woken for that says nothing, as another may run first. */
+	assert_true(call.end_ms - start_ms >= 800 - 8 - 1 - SNECK_SKEW_MS);
+	assert_true(call.end_ms >= valid_ms - 1);
+	assert_true(call.end_ms - start_ms <= 800 + TEST_SLACK_MS);
+	assert_true(told_ms - start_ms <= 800 + TEST_SLACK_MS);
 
 	assert_result(SNECK_ELOST, sneck_release(hold), NULL);
 	assert_int_equal(test_members(server, "door", "W"), 1);
@@ -63,26 +66,27 @@ static void a_renewed_lease_goes_on(void **state) {
 	(void)state;
 	sneck_client *a = test_open(server->url);
 	sneck_client *b = test_open(server->url);
-	sneck_acquire_options options = lease(900, false);
+	sneck_acquire_options options = lease(1500, false);
 	sneck_hold *hold = test_take_opts(a, "door", SNECK_WRITE, &options);
 	double deadline = test_score(server, "door", "W");
-	/* A renewal every third of the lease: nine of them are three leases. */
-	for (int i = 1; i <= 9; i++) {
-		assert_true(WAIT_UNTIL(test_score(server, "door", "W") > deadline, 900));
+	/* A renewal every third of the lease: six of them are two leases. One that comes late because the
+	 * machine is busy makes the hold suspect for a while, but nobody loses it. */
+	for (int i = 1; i <= 6; i++) {
+		assert_true(WAIT_UNTIL(test_score(server, "door", "W") > deadline, 1500));
 		deadline = test_score(server, "door", "W");
-		assert_int_equal(sneck_hold_state(hold), SNECK_HELD);
+		assert_int_not_equal(sneck_hold_state(hold), SNECK_LOST);
 		assert_true(sneck_check(hold, 100));
-		assert_true(deadline - (double)test_server_ms(server) <= 900);
+		assert_true(deadline - (double)test_server_ms(server) <= 1500);
 		assert_result(SNECK_EBUSY, test_probe(b, "door", SNECK_READ), NULL);
 	}
-	assert_true(test_stats(a).renewals >= 8);
+	assert_true(test_stats(a).renewals >= 5);
 	test_release(hold);
 	assert_true(test_is_idle(server, "door"));
 	uint64_t renewals = test_stats(a).renewals;
 	assert_int_equal(test_stats(a).losses, 0);
 	/* After the release nothing renews it: the next holder's time passes undisturbed. */
 	hold = test_take_opts(b, "door", SNECK_WRITE, &options);
-	assert_true(WAIT_UNTIL(test_stats(b).renewals >= 3, 3000));
+	assert_true(WAIT_UNTIL(test_stats(b).renewals >= 3, SOON_MS));
 	assert_int_equal(test_stats(a).renewals, renewals);
 	test_release(hold);
 	sneck_close(a);
@@ -95,7 +99,7 @@ static void a_fixed_lease_after_a_wait_is_whole(void **state) {
 	(void)state;
 	sneck_client *a = test_open(server->url);
 	sneck_client *b = test_open(server->url);
-	const int64_t leases[] = { 20000, 700 };
+	const int64_t leases[] = { 20000, 2000 };
 	for (int i = 0; i < 2; i++) {
 		sneck_hold *hold = test_take(a, "door", SNECK_WRITE, 0);
 		sneck_acquire_options options = lease(leases[i], true);
@@ -108,7 +112,7 @@ static void a_fixed_lease_after_a_wait_is_whole(void **state) {
 		/* Once the claim is answered, program and server agree. */
 		int64_t most = leases[i] > SNECK_WAITER_LEASE_MS ? leases[i] : SNECK_WAITER_LEASE_MS;
 		int64_t least = leases[i] / 2;
-		assert_true(WAIT_UNTIL(sneck_hold_left_ms(call.hold) > least, 500));
+		assert_true(WAIT_UNTIL(sneck_hold_left_ms(call.hold) > least, SOON_MS));
 		assert_true(sneck_hold_left_ms(call.hold) <= most);
 		int64_t left_ms = (int64_t)test_score(server, "door", "W") - test_server_ms(server);
 		assert_true(left_ms > least);
@@ -124,15 +128,15 @@ static void a_fixed_lease_after_a_wait_is_whole(void **state) {
 static void leases_of_two_lengths_live_side_by_side(void **state) {
 	(void)state;
 	sneck_client *client = test_open(server->url);
-	sneck_acquire_options brief = lease(300, true), lasting = lease(900, false);
+	sneck_acquire_options brief = lease(1000, true), lasting = lease(1500, false);
 	brief.owner = 1;
 	lasting.owner = 2;
 	sneck_hold *ends = test_take_opts(client, "door", SNECK_READ, &brief);
 	sneck_hold *stays = test_take_opts(client, "door", SNECK_READ, &lasting);
 	assert_int_equal(test_members(server, "door", "R"), 2);
-	assert_true(WAIT_UNTIL(sneck_hold_state(ends) == SNECK_LOST, 300 + TEST_SLACK_MS));
-	assert_true(WAIT_UNTIL(test_stats(client).renewals >= 3, 3000));
-	assert_int_equal(sneck_hold_state(stays), SNECK_HELD);
+	assert_true(WAIT_UNTIL(sneck_hold_state(ends) == SNECK_LOST, SOON_MS));
+	assert_true(WAIT_UNTIL(test_stats(client).renewals >= 3, SOON_MS));
+	assert_int_not_equal(sneck_hold_state(stays), SNECK_LOST);
 	assert_true(sneck_check(stays, 100));
 	assert_result(SNECK_ELOST, sneck_release(ends), NULL);
 	assert_int_equal(test_members(server, "door", "R"), 1);
@@ -145,7 +149,7 @@ static void leases_of_two_lengths_live_side_by_side(void **state) {
 	sneck_hold *slow_hold = test_take_opts(client, "slow", SNECK_WRITE, &slow);
 	double slow_deadline = test_score(server, "slow", "W");
 	uint64_t before = test_stats(client).renewals;
-	assert_true(WAIT_UNTIL(test_stats(client).renewals >= before + 3, 3000));
+	assert_true(WAIT_UNTIL(test_stats(client).renewals >= before + 3, SOON_MS));
 	assert_true(test_score(server, "slow", "W") == slow_deadline);
 	assert_true(sneck_check(quick_hold, 100));
 	assert_true(sneck_check(slow_hold, 20000));
@@ -175,9 +179,9 @@ static void renew_lengthens_and_never_shortens(void **state) {
 	assert_true(test_redis_int(server, "PTTL %s", test_key("door", key)) >= 19000);
 	test_release(hold);
 
-	options = lease(60, true);
+	options = lease(500, true);
 	hold = test_take_opts(client, "door", SNECK_WRITE, &options);
-	assert_true(WAIT_UNTIL(sneck_hold_state(hold) == SNECK_LOST, 60 + TEST_SLACK_MS));
+	assert_true(WAIT_UNTIL(sneck_hold_state(hold) == SNECK_LOST, SOON_MS));
 	assert_result(SNECK_ELOST, sneck_renew(hold, 1000, &error), NULL);
 	assert_result(SNECK_ELOST, sneck_release(hold), NULL);
 	sneck_close(client);
@@ -189,21 +193,21 @@ static void a_short_reader_does_not_cut_a_long_one(void **state) {
 	sneck_client *b = test_open(server->url);
 	char key[160];
 	test_key("door", key);
-	sneck_acquire_options longer = lease(20000, true), shorter = lease(200, true);
+	sneck_acquire_options longer = lease(20000, true), shorter = lease(1000, true);
 	sneck_hold *long_hold = test_take_opts(a, "door", SNECK_READ, &longer);
 	double deadline = test_score(server, "door", "R");
 	sneck_hold *short_hold = test_take_opts(b, "door", SNECK_READ, &shorter);
 	assert_true(test_redis_int(server, "PTTL %s", key) > 18000);
 	assert_result(SNECK_EBUSY, test_probe(b, "door", SNECK_WRITE), NULL);
-	assert_true(WAIT_UNTIL(sneck_hold_state(short_hold) == SNECK_LOST, 200 + TEST_SLACK_MS));
+	assert_true(WAIT_UNTIL(sneck_hold_state(short_hold) == SNECK_LOST, SOON_MS));
 	assert_result(SNECK_ELOST, sneck_release(short_hold), NULL);
 	short_hold = test_take_opts(b, "door", SNECK_READ, &shorter);
 	test_release(short_hold);
 	/* The one that was lost is a few milliseconds, its margin, from its end. */
-	assert_true(test_await_members(server, "door", "R", 1, 100));
+	assert_true(test_await_members(server, "door", "R", 1, 2000));
 	assert_true(test_score(server, "door", "R") == deadline);
-	assert_true(test_redis_int(server, "PTTL %s", key) > 17000);
-	assert_true(sneck_check(long_hold, 17000));
+	assert_true(test_redis_int(server, "PTTL %s", key) > 15000);
+	assert_true(sneck_check(long_hold, 15000));
 	test_release(long_hold);
 	assert_true(test_is_idle(server, "door"));
 	sneck_close(a);
@@ -216,16 +220,16 @@ static void the_watchdog_keeps_many(void **state) {
 	sneck_client *client = test_open(server->url);
 	sneck_hold **holds = calloc(MANY, sizeof(*holds));
 	assert_non_null(holds);
-	sneck_acquire_options options = lease(1500, false);
+	sneck_acquire_options options = lease(3000, false);
 	for (int i = 0; i < MANY; i++) {
 		char name[32];
 		snprintf(name, sizeof(name), "door-%d", i);
 		holds[i] = test_take_opts(client, name, SNECK_WRITE, &options);
 	}
 	/* More than a lease for every one of them. */
-	assert_true(WAIT_UNTIL(test_stats(client).renewals >= 4 * MANY, 8000));
+	assert_true(WAIT_UNTIL(test_stats(client).renewals >= 4 * MANY, 2 * SOON_MS));
 	for (int i = 0; i < MANY; i++) {
-		assert_int_equal(sneck_hold_state(holds[i]), SNECK_HELD);
+		assert_int_not_equal(sneck_hold_state(holds[i]), SNECK_LOST);
 		test_release(holds[i]);
 	}
 	sneck_counters stats = test_stats(client);
