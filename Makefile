@@ -68,7 +68,7 @@ fault: setup-dev ## faults of all kinds for MINUTES (5), from SEED (chosen and p
 	@tools/build.sh dev
 	@build/dev/proof/sneck-nemesis --minutes $(or $(MINUTES),5) $(if $(SEED),--seed $(SEED)) $(if $(ONLY),--only $(ONLY))
 
-fault-quick: setup-dev ## a short form of every campaign, about two minutes
+fault-quick: setup-dev ## a short form of the campaigns, about two minutes
 	@tools/build.sh dev
 	@proof/run quick build/dev
 
@@ -76,7 +76,7 @@ fault-dialects: setup-dev ## the campaigns on the layouts of other programs, abo
 	@tools/build.sh dev
 	@proof/run dialects build/dev
 
-proof: setup-dev ## every campaign in full, about an hour; writes docs/proof/*.json and docs/proof.md
+proof: setup-dev ## the campaigns on one server in full, about an hour; writes docs/proof/*.json and docs/proof.md
 	@tools/build.sh dev
 	@proof/run full build/dev
 

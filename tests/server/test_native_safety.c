@@ -386,7 +386,7 @@ static void test_the_server_knows_the_scripts_by_the_same_digests(void **state) 
 	}
 }
 
-/* The line of docs/protocol.md, section 8: not a command more. */
+/* The line of docs/protocol.md, section 9: not a command more. */
 static void test_a_user_with_few_rights_suffices(void **state) {
 	(void)state;
 	native_do(
