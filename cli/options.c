@@ -34,7 +34,8 @@ enum common_id {
 enum { GROUP_TALK = 1, GROUPS_MAX = 8, WORD_MAX = 64 };
 
 static const struct option_row server_rows[] = {
-	{ "server", 0, "URL", "redis://, unix:// or local: (default: SNECK_URL, REDIS_URL, config, local:)",
+	{ "server", 0, "URL",
+	        "redis[s]:// (+sentinel, +cluster), unix://, local: (default: SNECK_URL, REDIS_URL, config)",
 	        ID_SERVER, 0 },
 	{ "namespace", 0, "NAME", "which family of locks on the server (default: sneck)", ID_NAMESPACE, 0 },
 	{ "dialect", 0, "native|redisson:lock|redisson:rwlock|redisson:fair|redisson:fenced|counted|intent",
