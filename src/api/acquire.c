@@ -65,8 +65,6 @@ static int acquire(sneck_client *client, const void *name, size_t name_len, snec
 		return snecki_err(reterr, SNECK_ENOMEM, "out of memory");
 	}
 	int64_t now_ns = snecki_now_ns();
-	if (args->deadline_ns == 0)
-		snecki_acquire_deadlines(client, args, now_ns);
 	hold->thread_bound = args->options.owner == 0;
 	fill_wish(&waiter.wish, mode, args, owner, hold);
 	if (id) {
@@ -76,6 +74,12 @@ static int acquire(sneck_client *client, const void *name, size_t name_len, snec
 	} else {
 		snecki_core_acquire(client->core, name, name_len, &waiter.wish, now_ns);
 	}
+	if (snecki_waiter_done_at_once(client, &waiter)) {
+		*ret_hold = hold;
+		return 0;
+	}
+	if (args->deadline_ns == 0)
+		snecki_acquire_deadlines(client, args, now_ns);
 	r = snecki_waiter_wait(client, &waiter, args->deadline_ns, args->answer_deadline_ns);
 	if (r < 0) {
 		snecki_wish_error(client, &waiter.wish, name, name_len, args->options.wait_ms, reterr);

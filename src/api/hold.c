@@ -33,7 +33,7 @@ static int enter_hold(sneck_hold *hold, sneck_error *reterr) {
 		return snecki_err(reterr, SNECK_ENOTOWNER,
 		        "the hold was taken by another thread; do it there, or take it with "
 		        "sneck_acquire_options.owner");
-	atomic_fetch_add(&client->inside, 1);
+	snecki_client_count_in(client);
 	return 0;
 }
 
@@ -86,12 +86,15 @@ int sneck_release(sneck_hold *hold) {
 	if (r < 0)
 		return r;
 	sneck_client *client = hold->client;
-	int64_t now_ns = begin(hold, &waiter, WISH_RELEASE), deadline_ns = command_end(hold, now_ns);
+	int64_t now_ns = begin(hold, &waiter, WISH_RELEASE);
 	bool broken = snecki_farewell_take(hold, &farewell);
 	/* No answer can matter once the lease is over. */
 	int64_t until_ns = snecki_hold_valid_until(&hold->lock);
 	snecki_core_release(client->core, &waiter.wish, now_ns);
 	snecki_hold_free(hold);
+	if (!broken && snecki_waiter_done_at_once(client, &waiter))
+		return 0;
+	int64_t deadline_ns = snecki_after_ms(now_ns, client->command_ms);
 	if (until_ns && until_ns < deadline_ns)
 		deadline_ns = until_ns;
 	r = snecki_waiter_wait(client, &waiter, deadline_ns, deadline_ns);

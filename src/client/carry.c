@@ -386,6 +386,18 @@ void snecki_client_unlock(sneck_client *client) {
 	submit_and_unlock(client, &done);
 }
 
+/* The mutex may be destroyed as soon as it is unlocked: whoever closes has to take it to see the count. */
+bool snecki_client_unlock_and_leave(sneck_client *client) {
+	if (!snecki_list_empty(&client->outbox) || !snecki_list_empty(&client->done) ||
+	        snecki_core_next_due(client->core) < client->background_due_ns ||
+	        atomic_load(&client->closing))
+		return false;
+	client->current = NULL;
+	client->left++;
+	pthread_mutex_unlock(&client->mutex);
+	return true;
+}
+
 static void unlock_quietly(sneck_client *client) {
 	struct list none;
 

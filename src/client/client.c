@@ -453,10 +453,6 @@ bool snecki_client_await_change(sneck_client *client, int64_t deadline_ns) {
 	return true;
 }
 
-void snecki_client_count_in(sneck_client *client) {
-	atomic_fetch_add(&client->inside, 1);
-}
-
 int snecki_client_enter(sneck_client *client, int64_t deadline_ns, sneck_error *reterr) {
 	if (snecki_client_forked(client))
 		return snecki_err(reterr, SNECK_EFORKED, "%s", sneck_strerror(SNECK_EFORKED));
@@ -495,7 +491,7 @@ static void say_goodbye(sneck_client *client) {
 			break;
 	/* Calls of other threads have been ended; they need no more than to get out. One that had not
 	 * seen `closing` when it left does not tell, hence the short steps. */
-	while (atomic_load(&client->inside) > 0)
+	while (atomic_load(&client->inside) != client->left)
 		snecki_client_await_change(client, snecki_after_ms(snecki_now_ns(), 5));
 	pthread_mutex_unlock(&client->mutex);
 }

@@ -130,8 +130,9 @@ struct sneck_client {
 	size_t event_n;
 	atomic_bool started;
 	atomic_bool closing;
-	atomic_int inside;      /* calls that have not returned yet */
-	pthread_cond_t changed; /* the link went up or down, a call returned, an answer came while closing */
+	_Atomic uint64_t inside; /* calls that have not returned yet, and those of … */
+	uint64_t left;           /* … them that have said so under the mutex, which is cheaper */
+	pthread_cond_t changed;  /* the link went up or down, a call returned, an answer came while closing */
 	bool subscribed_once;
 	struct sneck_error down; /* why the link is down; code 0: it is not */
 
@@ -177,8 +178,12 @@ static inline bool snecki_client_ready(const sneck_client *client) {
 int snecki_client_enter(sneck_client *client, int64_t deadline_ns, sneck_error *reterr);
 /* The first half of it, where nothing is to be started: for a call that wakes others, who may close the
  * client before it is over. */
-void snecki_client_count_in(sneck_client *client);
+static inline void snecki_client_count_in(sneck_client *client) {
+	atomic_fetch_add(&client->inside, 1);
+}
 void snecki_client_leave(sneck_client *client);
+/* Unlock and leave in one, where nothing is to be sent and nobody to be woken. False: nothing was done. */
+bool snecki_client_unlock_and_leave(sneck_client *client);
 /* Locked: wait for `changed`, or the deadline. False: it has passed. */
 bool snecki_client_await_change(sneck_client *client, int64_t deadline_ns);
 int snecki_client_connect(sneck_client *client, sneck_error *reterr);
@@ -205,6 +210,9 @@ int snecki_client_links(sneck_client *client); /* makes `servers` */
 /* wait.c: blocking calls */
 void snecki_waiter_init(struct waiter *waiter);
 void snecki_waiter_done(sneck_client *client, struct waiter *waiter);
+/* Locked by snecki_client_lock with `current` set. True: the wish has been granted already, nothing else is
+ * to be done, and all of it is over: the client is unlocked and left, and may be gone. */
+bool snecki_waiter_done_at_once(sneck_client *client, struct waiter *waiter);
 /* Locked by snecki_client_lock with `current` set; unlocks, and waits until the wish is done. */
 int snecki_waiter_wait(
         sneck_client *client, struct waiter *waiter, int64_t deadline_ns, int64_t answer_deadline_ns);

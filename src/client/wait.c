@@ -48,6 +48,14 @@ static bool may_glance(sneck_client *client) {
 	return client->message_ns == 0 || snecki_now_ns() > client->message_ns + QUIET_NS;
 }
 
+/* Nobody else has seen the wish yet, nobody has to wake us, and no request was made for us. */
+bool snecki_waiter_done_at_once(sneck_client *client, struct waiter *waiter) {
+	if (!waiter->wish.done || waiter->wish.code < 0)
+		return false;
+	snecki_list_remove(&waiter->woken);
+	return snecki_client_unlock_and_leave(client);
+}
+
 /* Until `deadline_ns`; or, while the server has not answered at all, until `answer_deadline_ns` if that
  * is later: an answer that nobody waits for would have to be undone. */
 int snecki_waiter_wait(

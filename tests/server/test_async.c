@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "actor.h"
+#include "client/client.h"
 #include "locks.h"
 #include "wait.h"
 
@@ -134,6 +135,72 @@ static void close_ends_waits_and_releases_holds(void **state) {
 	sneck_close(NULL);
 }
 
+/* Calls that were served without a request leave by a short way. Close counts those who are inside. */
+static void *come_and_go(void *client) {
+	sneck_acquire_options options = test_waiting(3000);
+	sneck_hold *outer, *inner;
+	int r = sneck_acquire(client, "stairs", SNECK_READ, &options, &outer, NULL);
+
+	if (r < 0)
+		return client;
+	for (int i = 0; r == 0 && i < 1000; i++)
+		if ((r = sneck_acquire(client, "stairs", SNECK_READ, NULL, &inner, NULL)) == 0)
+			r = sneck_release(inner);
+	return sneck_release(outer) == 0 && r == 0 ? NULL : client;
+}
+
+static void close_does_not_wait_for_those_who_have_left(void **state) {
+	(void)state;
+	enum { THREADS = 4 };
+	pthread_t threads[THREADS];
+	sneck_client *client = test_open(server->url);
+	for (int i = 0; i < THREADS; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, come_and_go, client), 0);
+	for (int i = 0; i < THREADS; i++) {
+		void *failed;
+		pthread_join(threads[i], &failed);
+		assert_null(failed);
+	}
+	assert_true(client->left > 0);
+	assert_true(atomic_load(&client->inside) == client->left);
+	int64_t start_ms = test_now_ms();
+	sneck_close(client);
+	assert_true(test_now_ms() - start_ms <= TEST_SLACK_MS);
+}
+
+/* The short way is for those who leave nothing behind. */
+static void who_leaves_something_to_do_does_not_leave_yet(void **state) {
+	(void)state;
+	struct list something;
+	sneck_client *client = test_open(server->url);
+	sneck_hold *hold = test_take(client, "door", SNECK_WRITE, 0);
+
+	snecki_client_count_in(client);
+	pthread_mutex_lock(&client->mutex);
+	int64_t due_ns = client->background_due_ns;
+	client->background_due_ns = snecki_core_next_due(client->core);
+	snecki_list_append(&client->outbox, &something);
+	assert_false(snecki_client_unlock_and_leave(client)); /* a request */
+	snecki_list_remove(&something);
+	snecki_list_append(&client->done, &something);
+	assert_false(snecki_client_unlock_and_leave(client)); /* somebody who sleeps */
+	snecki_list_remove(&something);
+	client->background_due_ns++;
+	assert_false(snecki_client_unlock_and_leave(client)); /* a timer that nobody knows of */
+	client->background_due_ns--;
+	atomic_store(&client->closing, true);
+	assert_false(snecki_client_unlock_and_leave(client)); /* somebody who waits for us to leave */
+	atomic_store(&client->closing, false);
+	uint64_t left = client->left;
+	assert_true(snecki_client_unlock_and_leave(client));
+	assert_int_equal(pthread_mutex_trylock(&client->mutex), 0);
+	assert_int_equal(client->left, left + 1);
+	client->background_due_ns = due_ns;
+	pthread_mutex_unlock(&client->mutex);
+	test_release(hold);
+	sneck_close(client);
+}
+
 struct mortal {
 	sneck_client *client;
 	sneck_hold *hold;
@@ -226,6 +293,8 @@ int main(int argc, char **argv) {
 		TEST(a_started_acquire_ends_in_one_event),
 		TEST(cancel_one_of_many_and_the_rest_go_on),
 		TEST(close_ends_waits_and_releases_holds),
+		TEST(close_does_not_wait_for_those_who_have_left),
+		TEST(who_leaves_something_to_do_does_not_leave_yet),
 		TEST(a_thread_that_ends_gives_up_its_lease),
 		TEST(a_detached_hold_goes_to_one_adopter),
 	};
