@@ -26,11 +26,28 @@ enum {
 	OWNER = 1 /* of what is held for long: any thread may give it back */
 };
 
+/* Until the session has heard a message of its own. It subscribes with its first request, on a connection of
+ * its own, and renews once what it holds when that is confirmed, since a message may have been missed: which
+ * pair that would come beside is left to chance. */
+static void listen_first(sneck_client *client) {
+	sneck_probe_info info = SNECK_PROBE_INFO_INIT;
+	sneck_error err;
+
+	info.wanted = SNECK_PROBE_MESSAGE;
+	if (sneck_probe(client, &info, &err) < 0)
+		bench_fail("probe", &err);
+	if (info.message_us < 0) {
+		fprintf(stderr, "bench: no message arrives\n");
+		exit(1);
+	}
+}
+
 static void *sneck_peer_open(const char *url) {
 	sneck_client *client = bench_open(url);
 
-	/* The first command connects; that is no part of any figure. */
+	/* The first command connects and subscribes; that is no part of any figure. */
 	bench_pair(client, "bench/open", SNECK_WRITE);
+	listen_first(client);
 	return client;
 }
 
@@ -221,29 +238,12 @@ static void linger_pair(sneck_client *client, const char *name) {
 	sneck_peer_give(client, hold);
 }
 
-/* Until the session has heard a message of its own. What is held when a subscription is confirmed is renewed
- * once, since a message may have been missed: whether that happens would be left to chance, once per session.
- */
-static void listen_first(sneck_client *client) {
-	sneck_probe_info info = SNECK_PROBE_INFO_INIT;
-	sneck_error err;
-
-	info.wanted = SNECK_PROBE_MESSAGE;
-	if (sneck_probe(client, &info, &err) < 0)
-		bench_fail("probe", &err);
-	if (info.message_us < 0) {
-		fprintf(stderr, "bench: no message arrives\n");
-		exit(1);
-	}
-}
-
 /* linger n= name=: pairs on what lingers. */
 static void answer_linger(const char *url, const struct request *request) {
 	long long n = request_number(request, "n", 1000);
 	const char *name = request_text(request, "name", "linger");
 	sneck_client *client = sneck_peer_open(url);
 
-	listen_first(client);
 	linger_pair(client, name);
 	long long start = now_ns();
 	for (long long i = 0; i < n; i++)
