@@ -57,7 +57,7 @@ static int acquire(sneck_client *client, const void *name, size_t name_len, snec
 	}
 	snecki_waiter_init(&waiter);
 	snecki_client_lock(client);
-	client->current = &waiter.parker;
+	client->current = &waiter;
 	sneck_hold *hold = snecki_hold_new(client, name, name_len);
 	if (!hold) {
 		snecki_client_unlock(client);

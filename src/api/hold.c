@@ -45,7 +45,7 @@ static int64_t begin(sneck_hold *hold, struct waiter *waiter, enum wish_kind kin
 	waiter->wish.kind = kind;
 	waiter->wish.hold = &hold->lock;
 	snecki_client_lock(client);
-	client->current = &waiter->parker;
+	client->current = waiter;
 	waiter->wish.owner = hold->lock.owner;
 	waiter->wish.lease_ms = hold->lock.lease_ms;
 	waiter->wish.mode = hold->lock.mode;

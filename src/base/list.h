@@ -39,4 +39,15 @@ static inline void snecki_list_remove(struct list *node) {
 	snecki_list_init(node);
 }
 
+/* All of `from`, which is empty afterwards, behind what `to` has. */
+static inline void snecki_list_splice(struct list *to, struct list *from) {
+	if (snecki_list_empty(from))
+		return;
+	from->next->prev = to->prev;
+	to->prev->next = from->next;
+	from->prev->next = to;
+	to->prev = from->prev;
+	snecki_list_init(from);
+}
+
 #endif

@@ -191,6 +191,7 @@ static void turn(sneck_client *client) {
 	snecki_client_run_deferred(client);
 	int64_t due_ns = run_timers(client);
 	snecki_record_run(client, &due_ns);
+	snecki_send_rest(client);
 	atomic_store(&client->about_to_look, 0);
 	size_t n = snecki_servers_bg_prepare(client->servers, client->wake_fd, &pfds, &due_ns);
 	snecki_time_left(due_ns, &left);

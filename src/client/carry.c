@@ -5,8 +5,8 @@
  * once the event is over. The first thread's request is written by itself, and its parker makes it
  * the natural reader of the answer: no other thread is involved in an uncontended lock.
  *
- * Submitting happens under send_mutex, so an answer that net gives from inside a submit (out of
- * memory, closing) must not run an event there and then: it is deferred to the background thread. */
+ * Who submits does so for everybody, in order (send.c), so an answer that net gives from inside a submit (out
+ * of memory, closing) must not run an event there and then: it is deferred to the background thread. */
 #include "client/client.h"
 
 #include <stdio.h>
@@ -127,15 +127,16 @@ bool snecki_script_unknown(const struct redisReply *reply) {
 }
 
 /* It did not run. False: nobody wants it any more; else the caller may submit, in order with everything that
- * the core sends, and unlocks send_mutex. */
-static bool lock_to_resend(struct carried *carried) {
+ * the core sends, and ends its turn. */
+static bool begin_resending(struct carried *carried) {
 	sneck_client *client = carried->client;
 
 	snecki_client_lock(client);
 	bool wanted = snecki_call_wanted(snecki_call_of(carried));
 	if (wanted)
-		pthread_mutex_lock(&client->send_mutex);
-	pthread_mutex_unlock(&client->mutex);
+		snecki_turn_begin(client);
+	else
+		pthread_mutex_unlock(&client->mutex);
 	return wanted;
 }
 
@@ -147,10 +148,10 @@ static bool resend_with_text(struct carried *carried) {
 	carried->full_text = true;
 	/* Its thread may have left by now; it is woken by the result, wherever that is read. */
 	carried->req.parker = NULL;
-	if (!lock_to_resend(carried))
+	if (!begin_resending(carried))
 		return false;
 	snecki_carried_submit(carried); /* from here on it may be answered, and gone */
-	pthread_mutex_unlock(&client->send_mutex);
+	snecki_turn_end(client);
 	return true;
 }
 
@@ -159,12 +160,12 @@ static bool resend_elsewhere(struct req *req, void (*send)(struct req *req, void
 	struct carried *carried = LIST_ITEM(req, struct carried, req);
 	sneck_client *client = carried->client;
 
-	if (!lock_to_resend(carried))
+	if (!begin_resending(carried))
 		return false;
 	atomic_store(&client->submitter, (uintptr_t)pthread_self());
 	send(req, to);
 	atomic_store(&client->submitter, 0);
-	pthread_mutex_unlock(&client->send_mutex);
+	snecki_turn_end(client);
 	return true;
 }
 
@@ -308,8 +309,9 @@ static void on_send(void *ctx, struct lock_call *call, const char *name, size_t 
 	carried->name_len = name_len;
 	carried->req.done = request_done;
 	carried->req.resend = resend_elsewhere;
-	carried->req.parker = client->current;
+	carried->req.parker = client->current ? &client->current->parker : NULL;
 	snecki_list_append(&client->outbox, &carried->node);
+	client->outbox_n++;
 	snecki_record_begin(client);
 	if ((call->op.queue || call->op.kind == OP_RENEW) && !call->layout->polls && !client->session.sharded)
 		listen_from_now(client);
@@ -319,15 +321,9 @@ void snecki_client_lock(sneck_client *client) {
 	pthread_mutex_lock(&client->mutex);
 }
 
-/* A list is moved by relinking its head. */
 static void take_list(struct list *from, struct list *to) {
 	snecki_list_init(to);
-	if (snecki_list_empty(from))
-		return;
-	*to = *from;
-	to->next->prev = to;
-	to->prev->next = to;
-	snecki_list_init(from);
+	snecki_list_splice(to, from);
 }
 
 static void wake_all(struct list *done) {
@@ -346,27 +342,29 @@ static void wake_all(struct list *done) {
 static void submit_and_unlock(sneck_client *client, struct list *done) {
 	int64_t due_ns = snecki_core_next_due(client->core);
 	bool wake = due_ns < client->background_due_ns, any = !snecki_list_empty(&client->outbox),
-	     record = false;
+	     record = false, ours = false;
+	uint64_t number = 0;
 	struct list batch;
 
-	client->current = NULL;
 	if (wake)
 		client->background_due_ns = due_ns; /* nobody else needs to tell it */
 	if (any) {
-		take_list(&client->outbox, &batch);
 		record = snecki_record_take(client);
-		pthread_mutex_lock(&client->send_mutex);
+		ours = snecki_line_up(client, &number, &batch);
 	}
+	if (client->current && any)
+		client->current->sent_number = number;
+	client->current = NULL;
 	pthread_mutex_unlock(&client->mutex);
 	wake_all(done);
 	if (wake)
 		snecki_client_wake(client);
-	if (!any)
-		return;
-	snecki_submit_all(client, &batch);
-	pthread_mutex_unlock(&client->send_mutex);
-	if (record) /* behind the first lock that is asked for, which does not wait for it */
+	if (ours)
+		snecki_send_line(client, &batch);
+	if (record) { /* behind the first lock that is asked for, which does not wait for it */
+		snecki_sent_await(client, number);
 		snecki_record_write(client);
+	}
 }
 
 void snecki_client_wake_done(void *ctx) {

@@ -31,9 +31,9 @@ static inline const struct dialect *snecki_carried_dialect(struct carried *carri
 }
 
 /* carry.c */
-/* Under send_mutex. By itself. */
+/* Whoever is sending. By itself. */
 void snecki_carried_submit(struct carried *carried);
-/* Under send_mutex: net may answer from inside `submit`. */
+/* Whoever is sending: net may answer from inside `submit`. */
 void snecki_request_submit(sneck_client *client, struct req *req);
 /* When a renewal must have been answered; 0: as all others. */
 uint32_t snecki_renewal_hurry(const struct lock_op *op);
@@ -45,8 +45,19 @@ void snecki_no_reply(const struct req *req, enum req_status status, const struct
 void snecki_carried_answer(struct carried *const *carried, size_t n, const struct lock_outcome *outcomes,
         const struct sneck_error *error, bool from_read);
 
+/* send.c */
+/* Locked. What is in the outbox is lined up; `*ret_number` is that of the last. True: `ret` has it, and what
+ * was in line before, and the caller submits it by snecki_send_line; else another thread does. */
+bool snecki_line_up(sneck_client *client, uint64_t *ret_number, struct list *ret);
+/* Not locked, and sending. Submits this and what is lined up meanwhile. */
+void snecki_send_line(sneck_client *client, struct list *batch);
+/* Locked; unlocks. From here on until snecki_turn_end the caller is the only one who submits, and everything
+ * that was lined up before has been submitted. */
+void snecki_turn_begin(sneck_client *client);
+void snecki_turn_end(sneck_client *client);
+
 /* together.c */
-/* Under send_mutex. Submit a list of calls, in order, but those that can go together in one request. */
+/* Whoever is sending. Submit a list of calls, in order, but those that can go together in one request. */
 void snecki_submit_all(sneck_client *client, struct list *batch);
 
 #endif

@@ -258,11 +258,13 @@ static void init_members(sneck_client *client) {
 	pthread_condattr_init(&attr);
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
 	pthread_cond_init(&client->changed, &attr);
+	pthread_cond_init(&client->sent, NULL);
 	pthread_condattr_destroy(&attr);
 	pthread_mutex_init(&client->mutex, NULL);
 	pthread_mutex_init(&client->send_mutex, NULL);
 	pthread_mutex_init(&client->defer_mutex, NULL);
 	snecki_list_init(&client->outbox);
+	snecki_list_init(&client->line);
 	snecki_list_init(&client->done);
 	snecki_list_init(&client->holds);
 	snecki_list_init(&client->events);
@@ -270,6 +272,7 @@ static void init_members(sneck_client *client) {
 	snecki_list_init(&client->threads);
 	client->background_due_ns = NS_NEVER;
 	atomic_init(&client->submitter, 0);
+	atomic_init(&client->submitted, 0);
 	client->event_fd = -1;
 	client->wake_fd = -1;
 }
@@ -505,12 +508,14 @@ void snecki_client_close(sneck_client *client) {
 		pthread_join(client->background, NULL);
 	}
 	if (client->servers) {
+		snecki_send_rest(client);
 		snecki_servers_close(client->servers); /* answers what is left: the core frees the calls */
 		snecki_client_run_deferred(client);
 		snecki_servers_free(client->servers);
 	}
 	pthread_cond_destroy(&client->changed);
 	pthread_mutex_destroy(&client->mutex);
+	pthread_cond_destroy(&client->sent);
 	pthread_mutex_destroy(&client->send_mutex);
 	pthread_mutex_destroy(&client->defer_mutex);
 	free_client(client);

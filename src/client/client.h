@@ -3,8 +3,7 @@
  *
  * Locks, in the order in which they may be taken
  *   mutex       the core, the holds, the events; every event of the core happens under it
- *   send_mutex  taken before `mutex` is let go (snecki_client_unlock), so that requests reach the
- *               connection in the order in which the core made them
+ *   send_mutex  the requests that are in line to be submitted; for moments only (send.c)
  *   those of net and of the parkers
  * A request completes (net calls us) with none of them held. */
 #ifndef SNECK_CLIENT_CLIENT_H
@@ -55,6 +54,7 @@ struct waiter {
 	struct lock_wish wish;
 	struct parker parker; /* blocking calls */
 	struct list woken;    /* client's list of those to be woken */
+	uint64_t sent_number; /* of the last request that was lined up for it; 0: none was */
 	bool async;
 	char server[24];          /* first word of the server's error reply, or "" */
 	sneck_hold *hold;         /* async acquire: the event's */
@@ -121,9 +121,10 @@ struct sneck_client {
 	const struct lock_op *answering; /* … and, BROKEN, what was asked, … */
 	int64_t answer_kept_ns;          /* … and until when others are kept out; 0: they are not */
 	int64_t message_ns;              /* when the last message about a lock came; 0: none did */
-	struct list outbox;              /* calls that the core made and nobody has submitted yet */
+	struct list outbox;              /* calls that the core has made in this event, … */
+	unsigned outbox_n;               /* … and how many */
 	struct list done;                /* waiters whose wish is done: woken once the mutex is free */
-	struct parker *current;          /* whose event is at hand: its thread waits for what it sends */
+	struct waiter *current;          /* whose event is at hand: its thread waits for what it sends */
 	struct list holds;
 	struct list events;
 	int event_fd;
@@ -136,7 +137,13 @@ struct sneck_client {
 	bool subscribed_once;
 	struct sneck_error down; /* why the link is down; code 0: it is not */
 
-	pthread_mutex_t send_mutex;
+	pthread_mutex_t send_mutex; /* guards this: */
+	struct list line;           /* calls that nobody has submitted yet, in the order of the core */
+	uint64_t lined_up;          /* how many have ever been in it */
+	bool sending;               /* a thread is submitting, for everybody */
+	unsigned awaiting;          /* threads that wait for `sent` */
+	pthread_cond_t sent;        /* something was submitted, or `sending` was cleared */
+	_Atomic uint64_t submitted; /* of `lined_up`; whoever is sending writes it, without the mutex */
 	atomic_uintptr_t submitter; /* the thread inside snecki_conn_submit (a pthread_t), or 0 */
 	pthread_mutex_t defer_mutex;
 	struct list deferred; /* answers that came from inside a submit */
@@ -198,6 +205,12 @@ void snecki_client_unlock(sneck_client *client);
  * answers, so that the threads it wakes do not fight with the answers that follow. */
 void snecki_client_wake_done(void *client);
 void snecki_client_run_deferred(sneck_client *client);
+
+/* send.c */
+/* Not locked. Submits what is in line, if nobody is sending. */
+void snecki_send_rest(sneck_client *client);
+/* Not locked. Until the requests up to this one have been submitted. */
+void snecki_sent_await(sneck_client *client, uint64_t number);
 
 /* background.c */
 void *snecki_client_background(void *client);

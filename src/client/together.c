@@ -50,22 +50,16 @@ static void free_together(struct together *all) {
 	free(all);
 }
 
-/* Locked, and unlocked again: from here on requests keep the order in which the core makes them. */
-static void lock_to_submit(sneck_client *client) {
-	snecki_client_lock(client);
-	pthread_mutex_lock(&client->send_mutex);
-	pthread_mutex_unlock(&client->mutex);
-}
-
 static void submit_singly(sneck_client *client, struct carried *const *carried, size_t n) {
 	if (n == 0)
 		return;
-	lock_to_submit(client);
+	snecki_client_lock(client);
+	snecki_turn_begin(client);
 	for (size_t i = 0; i < n; i++) {
 		carried[i]->req.parker = NULL; /* its thread may have left by now */
 		snecki_carried_submit(carried[i]);
 	}
-	pthread_mutex_unlock(&client->send_mutex);
+	snecki_turn_end(client);
 }
 
 /* The answers there are; the others are asked for one by one. */
@@ -107,9 +101,10 @@ static bool resend_with_text(struct together *all) {
 	sneck_client *client = all->client;
 
 	all->full_text = true;
-	lock_to_submit(client);
+	snecki_client_lock(client);
+	snecki_turn_begin(client);
 	bool sent = submit_together(all); /* from here on it may be answered, and gone */
-	pthread_mutex_unlock(&client->send_mutex);
+	snecki_turn_end(client);
 	return sent;
 }
 
@@ -137,7 +132,7 @@ static void together_done(struct req *req, enum req_status status, const struct 
 
 /* ---- Requests -----------------------------------------------------------------------------------*/
 
-/* Under send_mutex. False: out of memory, nothing was submitted. */
+/* Whoever is sending. False: out of memory, nothing was submitted. */
 static bool submit_together(struct together *all) {
 	struct carried *first = all->carried[0];
 
@@ -150,7 +145,7 @@ static bool submit_together(struct together *all) {
 	return true;
 }
 
-/* Under send_mutex. */
+/* Whoever is sending. */
 static void submit_some(sneck_client *client, struct carried *const *carried, size_t n) {
 	struct together *all = n > 1 ? calloc(1, sizeof *all) : NULL;
 
@@ -187,13 +182,22 @@ static size_t take_alike(struct list *run, struct carried **ret) {
 	return n;
 }
 
+/* These are next in line. */
+static void count_submitted(sneck_client *client, size_t n) {
+	atomic_store(&client->submitted, atomic_load(&client->submitted) + n);
+}
+
 static void submit_run(sneck_client *client, struct list *run) {
 	struct carried *carried[RENEWALS_MAX];
+	size_t all = 0;
 
 	while (!snecki_list_empty(run)) {
 		size_t n = take_alike(run, carried);
 		submit_some(client, carried, n);
+		all += n;
 	}
+	if (all) /* not before: they have changed places */
+		count_submitted(client, all);
 }
 
 void snecki_submit_all(sneck_client *client, struct list *batch) {
@@ -209,6 +213,7 @@ void snecki_submit_all(sneck_client *client, struct list *batch) {
 		}
 		submit_run(client, &run);
 		snecki_carried_submit(carried);
+		count_submitted(client, 1);
 	}
 	submit_run(client, &run);
 }

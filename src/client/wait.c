@@ -25,6 +25,7 @@ void snecki_waiter_init(struct waiter *waiter) {
 	wish->id[0] = '\0';
 	wish->done = false;
 	wish->new_attempt = 0;
+	waiter->sent_number = 0;
 	waiter->async = false;
 	waiter->server[0] = '\0';
 	waiter->hold = NULL;
@@ -33,9 +34,11 @@ void snecki_waiter_init(struct waiter *waiter) {
 	snecki_parker_init(&waiter->parker);
 }
 
-/* Requests that were sent for this thread and are still unanswered go on without it. The last use of
- * the client in a call: once it is counted out, sneck_close may free everything. */
+/* Requests that were sent for this thread and are still unanswered go on without it; those that are in line
+ * to be sent refer to it until then. The last use of the client in a call: once it is counted out,
+ * sneck_close may free everything. */
 void snecki_waiter_done(sneck_client *client, struct waiter *waiter) {
+	snecki_sent_await(client, waiter->sent_number);
 	if (atomic_load(&waiter->parker.inflight))
 		snecki_servers_orphan_all(client->servers, &waiter->parker);
 	snecki_parker_done(&waiter->parker);

@@ -14,7 +14,9 @@
  * a thread is writing and will look again, or that the socket is full and the reader polls for
  * POLLOUT, or that a request is already on its way, whose answer takes the reader through flush,
  * or that the leader is at work on answers (`busy`), which wake threads that will ask for more: it sends for
- * all of them before it polls again or leaves.
+ * all of them before it polls again or leaves. Whoever adds the last of UNSENT_MAX sends them even so: the
+ * server answers all that it finds in one go, and if that were the requests of everybody, it would have
+ * nothing to do while the threads deal with the answers, and they nothing while it works.
  *
  * Taking down. A thread that finds the connection broken only marks it; the background thread closes
  * the socket when nobody writes or leads, and completes what was in flight, in order. So
@@ -39,6 +41,7 @@
 
 enum {
 	DIRECT_MAX = 8,       /* with so many on their way, bytes are left to the reader to send in one go */
+	UNSENT_MAX = 16,      /* … but no more than these, or server and client would work in turn */
 	BATCH = 64,           /* replies taken per lock of the mutex */
 	KEEP_MAX = 256 * 1024 /* a larger buffer is given back after the burst that needed it */
 };
@@ -146,7 +149,8 @@ static bool load_wr(struct conn *conn, bool all) {
 		return true;
 	if (conn->out.len == 0)
 		return false;
-	if (!all && (conn->busy || conn->inflight_n - conn->unsent_n >= DIRECT_MAX))
+	if (!all && conn->unsent_n < UNSENT_MAX &&
+	        (conn->busy || conn->inflight_n - conn->unsent_n >= DIRECT_MAX))
 		return false;
 	struct buf sent = conn->wr;
 	conn->wr = conn->out;

@@ -89,10 +89,8 @@ static void submit_to(struct node *node, struct req *req) {
 		return;
 	}
 	if (parker) { /* a thread waits at one connection; what goes to another is read by the background */
-		struct conn *at = atomic_load(&parker->conn);
-		if (!at)
-			atomic_store(&parker->conn, conn);
-		else if (at != conn)
+		struct conn *at = NULL;
+		if (!atomic_compare_exchange_strong(&parker->conn, &at, conn) && at != conn)
 			req->parker = NULL;
 	}
 	snecki_conn_submit(conn, req);

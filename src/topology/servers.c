@@ -258,9 +258,10 @@ void snecki_servers_abandon(struct servers *servers) {
 
 /* ---- For callers --------------------------------------------------------------------------------*/
 
+/* Another thread may be submitting the parker's request at this moment, and chooses as well. */
 static struct conn *conn_of(struct servers *servers, struct parker *parker) {
-	struct conn *conn = atomic_load(&parker->conn);
-	return conn ? conn : snecki_node_at(servers, 0)->conn;
+	struct conn *first = snecki_node_at(servers, 0)->conn, *at = NULL;
+	return atomic_compare_exchange_strong(&parker->conn, &at, first) ? first : at;
 }
 
 bool snecki_servers_park(struct servers *servers, struct parker *parker, int64_t deadline_ns) {

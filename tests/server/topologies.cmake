@@ -7,7 +7,7 @@
 # `topology-ci` as well: those that CI runs.
 set(topologies single tls sentinel sentinel-tls cluster cluster-tls)
 
-set(holder_suite test_mutex test_rw test_upgrade test_queue test_leases test_owners test_async test_fork test_processes
+set(holder_suite test_mutex test_crowd test_rw test_upgrade test_queue test_leases test_owners test_async test_fork test_processes
   test_documents test_manners test_scenarios test_scenarios_queue test_scenarios_readers)
 # Whoever looks and breaks needs more rights.
 set(operator_suite test_break test_grace test_detached test_inspect test_list test_record)
