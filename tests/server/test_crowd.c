@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "client/carry.h"
 #include "locks.h"
 #include "wait.h"
 
@@ -222,12 +223,98 @@ static void closing_ends_the_calls_of_all(void **state) {
 	sneck_close(keeper);
 }
 
+/* ---- With one who is at it for as long as the test likes ------------------------------------------*/
+
+enum { MOMENT_MS = 100 /* in which a thread that is free to go on has gone on */ };
+
+/* Connected, and this thread is the one who submits. */
+static sneck_client *begin_sending(void) {
+	sneck_client *client = test_open(server->url);
+	test_release(test_take(client, "warm", SNECK_WRITE, 0));
+	snecki_client_lock(client);
+	snecki_turn_begin(client);
+	return client;
+}
+
+static bool lined_up(sneck_client *client, uint64_t n) {
+	pthread_mutex_lock(&client->send_mutex);
+	bool all = client->lined_up - atomic_load(&client->submitted) == n;
+	pthread_mutex_unlock(&client->send_mutex);
+	return all;
+}
+
+/* They stand in nobody's way while they wait, and nobody has to come by to have them sent. */
+static void others_leave_it_to_the_one_who_sends(void **state) {
+	(void)state;
+	struct test_call calls[2];
+	sneck_client *client = begin_sending();
+	test_call_start(&calls[0], client, "one", SNECK_WRITE, NULL);
+	assert_true(WAIT_UNTIL(lined_up(client, 1), 5000));
+	test_call_start(&calls[1], client, "two", SNECK_WRITE, NULL);
+	assert_true(WAIT_UNTIL(lined_up(client, 2), 5000));
+	assert_int_equal(test_members(server, "one", "W"), 0);
+	snecki_turn_end(client);
+	assert_true(lined_up(client, 0));
+	for (int i = 0; i < 2; i++) {
+		assert_result(0, test_call_join(&calls[i]), &calls[i].error);
+		test_release(calls[i].hold);
+	}
+	sneck_close(client);
+}
+
+/* The request in line refers to its thread. */
+static void a_call_stays_until_its_request_has_left(void **state) {
+	(void)state;
+	struct test_call call;
+	sneck_acquire_options options = test_waiting(SNECK_WAIT_FOREVER);
+	options.tag = TAG;
+	sneck_client *client = begin_sending();
+	test_call_start(&call, client, "one", SNECK_WRITE, &options);
+	assert_true(WAIT_UNTIL(lined_up(client, 1), 5000));
+	assert_int_equal(sneck_cancel(client, TAG), 1);
+	assert_false(WAIT_UNTIL(atomic_load(&call.done), MOMENT_MS));
+	snecki_turn_end(client);
+	assert_result(SNECK_ECANCELED, test_call_join(&call), &call.error);
+	assert_true(test_await_members(server, "one", "RWrwul", 0, 5000));
+	sneck_close(client);
+}
+
+struct turn {
+	sneck_client *client;
+	atomic_bool begun;
+};
+
+static void *take_turn(void *arg) {
+	struct turn *turn = arg;
+
+	snecki_client_lock(turn->client);
+	snecki_turn_begin(turn->client);
+	atomic_store(&turn->begun, true);
+	snecki_turn_end(turn->client);
+	return NULL;
+}
+
+static void two_do_not_send_at_once(void **state) {
+	(void)state;
+	struct turn turn = { .client = begin_sending() };
+	pthread_t second;
+	assert_int_equal(pthread_create(&second, NULL, take_turn, &turn), 0);
+	assert_false(WAIT_UNTIL(atomic_load(&turn.begun), MOMENT_MS));
+	snecki_turn_end(turn.client);
+	pthread_join(second, NULL);
+	assert_true(atomic_load(&turn.begun));
+	sneck_close(turn.client);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		TEST(everybody_is_served),
 		TEST(what_is_sent_again_keeps_its_turn),
 		TEST(whoever_gives_up_leaves_nothing),
 		TEST(closing_ends_the_calls_of_all),
+		TEST_PLAIN(others_leave_it_to_the_one_who_sends),
+		TEST_PLAIN(a_call_stays_until_its_request_has_left),
+		TEST_PLAIN(two_do_not_send_at_once),
 	};
 	return TEST_RUN(tests);
 }
