@@ -189,6 +189,7 @@ static void whoever_gives_up_leaves_nothing(void **state) {
 static void *wait_to_be_closed(void *arg) {
 	struct member *member = arg;
 	sneck_acquire_options options = test_waiting(SNECK_WAIT_FOREVER);
+	options.owner = 1; /* what is kept of a thread that outlives the client is never freed */
 	sneck_hold *hold = NULL;
 	int r = sneck_acquire(member->client, member->name, SNECK_WRITE, &options, &hold, NULL);
 
