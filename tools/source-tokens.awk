@@ -99,10 +99,10 @@ function c_token() {
 		take(1)
 }
 
-# One line of Lua. `held` is a string that a backslash carries on into the next line.
-function lua_line() {
-	if (match(text, "-- @include [A-Za-z0-9_/]+[.]lua$"))
-		print substr(text, RSTART, RLENGTH)
+# One line of Lua. `held` is a string that a backslash carries on into the next line. What is included stands at
+# the end of its line, behind the code that is there.
+function lua_line(    include) {
+	include = match(text, "-- @include [A-Za-z0-9_/]+[.]lua$") ? substr(text, RSTART, RLENGTH) : ""
 	text = held text
 	held = ""
 	while (text != "") {
@@ -127,6 +127,8 @@ function lua_line() {
 	}
 	if (string_end != "")
 		print ""
+	if (include != "")
+		print include
 }
 
 # [==[ is closed by ]==]

@@ -123,6 +123,7 @@ other $lua 'f("a\\\n--b")\n' 'f("a\\\n--c")\n' "a string of Lua on two lines"
 other $lua 'f([[\n--a ]])\n' 'f([[\n--b ]])\n' "a long string of Lua"
 other $lua 'a = b - - c\n' 'a = b -- c\n' "two operators, or a comment"
 other $lua '-- @include shared/a.lua\n' '-- @include shared/b.lua\n' "a file that is included in Lua"
+other $lua 'a = 1 -- @include shared/a.lua\n' '-- @include shared/a.lua\na = 1\n' "what comes first, a line of Lua or a file that is included"
 same src/dialect/counted/a.lua 'a = 1\n' 'a = 2\n' "a dialect that is not part of the claims"
 source_sum $c 'int x; /* no end' >/dev/null 2>&1 || true
 expect fail "sum: a comment without an end" "$work/tree/tools/proof-doc.sh" --sum
