@@ -487,7 +487,8 @@ static void say_goodbye(sneck_client *client) {
 	atomic_store(&client->closing, true);
 	snecki_core_close(client->core, snecki_now_ns());
 	snecki_client_unlock(client);
-	snecki_record_end(client); /* behind the releases: a holder is known to the end */
+	snecki_sent_await_all(client); /* another thread may be sending the releases */
+	snecki_record_end(client);     /* behind them: a holder is known to the end */
 	pthread_mutex_lock(&client->mutex);
 	while ((!snecki_core_idle(client->core) || client->record.busy) && client->down.code == 0)
 		if (!snecki_client_await_change(client, deadline_ns))

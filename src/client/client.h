@@ -211,6 +211,7 @@ void snecki_client_run_deferred(sneck_client *client);
 void snecki_send_rest(sneck_client *client);
 /* Not locked. Until the requests up to this one have been submitted. */
 void snecki_sent_await(sneck_client *client, uint64_t number);
+void snecki_sent_await_all(sneck_client *client);
 
 /* background.c */
 void *snecki_client_background(void *client);

@@ -10,17 +10,19 @@
  *   - `line`, `sending`, `lined_up` are under send_mutex, which is held for a few instructions only, never
  *     while something is submitted. Requests are added with `mutex` held as well: their order is the core's.
  *   - A line that is not empty has somebody who submits it: `sending` is set, and whoever has set it looks
- * again before it clears it; or the background thread has been told (hand_on), which comes at the end of its
- *     turn, unless another thread has something to send before that.
+ *     again before it clears it; or the background thread has been told (FOR_OTHERS_MAX), which comes at the
+ *     end of its turn, unless another thread has something to send before that.
  *   - Requests are numbered as they are lined up; `submitted` is the number of the last that the connection
  *     has. No call ends before its own requests have been submitted (snecki_sent_await in
- * snecki_waiter_done): a request in line refers to its thread's parker. Until then the parker counts nothing
- * in flight, and its thread, should it sleep already, is not asked to lead; submitting hands it the role if
- * nobody reads.
+ *     snecki_waiter_done): a request in line refers to its thread's parker. Until then the parker counts
+ *     nothing in flight, and its thread, should it sleep already, is not asked to lead; submitting hands it
+ *     the role if nobody reads.
  *   - Who submits for others is inside a call of its own, or is the background thread: the client cannot be
  *     closed under it.
  *   - What did not run and is sent again must not be overtaken by what the core makes afterwards: who does
- * that waits for its turn with `mutex` in its hand (snecki_turn_begin). That is rare. */
+ *     that waits for its turn with `mutex` in its hand (snecki_turn_begin). That is rare.
+ *   - What is not made by the core (a look at a lock, the session's record) does not stand in line, and
+ *     overtakes what does. The record must not: it waits (snecki_sent_await, snecki_sent_await_all). */
 #include "client/carry.h"
 
 /* One who submits for others does not do so for ever. */
@@ -126,4 +128,11 @@ void snecki_sent_await(sneck_client *client, uint64_t number) {
 		client->awaiting--;
 		pthread_mutex_unlock(&client->send_mutex);
 	}
+}
+
+void snecki_sent_await_all(sneck_client *client) {
+	pthread_mutex_lock(&client->send_mutex);
+	uint64_t number = client->lined_up;
+	pthread_mutex_unlock(&client->send_mutex);
+	snecki_sent_await(client, number);
 }

@@ -228,12 +228,17 @@ static void closing_ends_the_calls_of_all(void **state) {
 
 enum { MOMENT_MS = 100 /* in which a thread that is free to go on has gone on */ };
 
+/* From here on this thread is the one who submits. */
+static void take_over(sneck_client *client) {
+	snecki_client_lock(client);
+	snecki_turn_begin(client);
+}
+
 /* Connected, and this thread is the one who submits. */
 static sneck_client *begin_sending(void) {
 	sneck_client *client = test_open(server->url);
 	test_release(test_take(client, "warm", SNECK_WRITE, 0));
-	snecki_client_lock(client);
-	snecki_turn_begin(client);
+	take_over(client);
 	return client;
 }
 
@@ -307,6 +312,34 @@ static void two_do_not_send_at_once(void **state) {
 	sneck_close(turn.client);
 }
 
+static void *close_it(void *client) {
+	sneck_close(client);
+	return NULL;
+}
+
+/* The record goes after the releases, whoever sends them: who holds is known to the end. */
+static void a_session_is_known_until_its_releases_are_sent(void **state) {
+	(void)state;
+	sneck_client_options options = SNECK_CLIENT_OPTIONS_INIT;
+	sneck_client *client = NULL;
+	pthread_t closer;
+	options.who_user = "ann";
+	assert_result(0, sneck_open(server->url, &options, &client, NULL), NULL);
+	test_take(client, "one", SNECK_WRITE, 0);
+	assert_true(WAIT_UNTIL(test_count_keys(server, "sneck:@*") == 1, 5000));
+	take_over(client);
+	snecki_client_count_in(client); /* this thread is in a call, as all who submit */
+	assert_int_equal(pthread_create(&closer, NULL, close_it, client), 0);
+	assert_true(WAIT_UNTIL(lined_up(client, 1), 5000));
+	assert_false(WAIT_UNTIL(test_count_keys(server, "sneck:@*") == 0, MOMENT_MS));
+	assert_int_equal(test_members(server, "one", "W"), 1);
+	snecki_turn_end(client);
+	snecki_client_leave(client);
+	pthread_join(closer, NULL);
+	assert_true(test_is_idle(server, "one"));
+	assert_int_equal(test_count_keys(server, "sneck:@*"), 0);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		TEST(everybody_is_served),
@@ -316,6 +349,7 @@ int main(void) {
 		TEST_PLAIN(others_leave_it_to_the_one_who_sends),
 		TEST_PLAIN(a_call_stays_until_its_request_has_left),
 		TEST_PLAIN(two_do_not_send_at_once),
+		TEST_PLAIN(a_session_is_known_until_its_releases_are_sent),
 	};
 	return TEST_RUN(tests);
 }
