@@ -67,6 +67,7 @@ static void answer(sneck_client *client, struct carried *const *carried, size_t 
 	snecki_client_lock(client);
 	for (size_t i = 0; i < n; i++)
 		answer_locked(carried[i], &outcomes[i], error);
+	snecki_end_late(client);
 	if (atomic_load(&client->closing))
 		pthread_cond_broadcast(&client->changed);
 	unlock_quietly(client);

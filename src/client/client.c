@@ -266,6 +266,7 @@ static void init_members(sneck_client *client) {
 	snecki_list_init(&client->outbox);
 	snecki_list_init(&client->line);
 	snecki_list_init(&client->done);
+	snecki_list_init(&client->late);
 	snecki_list_init(&client->holds);
 	snecki_list_init(&client->events);
 	snecki_list_init(&client->deferred);

@@ -54,6 +54,7 @@ struct waiter {
 	struct lock_wish wish;
 	struct parker parker; /* blocking calls */
 	struct list woken;    /* client's list of those to be woken */
+	struct list late;     /* client's list; belongs to it only while in it */
 	uint64_t sent_number; /* of the last request that was lined up for it; 0: none was */
 	bool async;
 	char server[24];          /* first word of the server's error reply, or "" */
@@ -124,6 +125,7 @@ struct sneck_client {
 	struct list outbox;              /* calls that the core has made in this event, … */
 	unsigned outbox_n;               /* … and how many */
 	struct list done;                /* waiters whose wish is done: woken once the mutex is free */
+	struct list late;                /* waiters whose time is up, and which the server has not answered */
 	struct waiter *current;          /* whose event is at hand: its thread waits for what it sends */
 	struct list holds;
 	struct list events;
@@ -230,6 +232,8 @@ bool snecki_waiter_done_at_once(sneck_client *client, struct waiter *waiter);
 /* Locked by snecki_client_lock with `current` set; unlocks, and waits until the wish is done. */
 int snecki_waiter_wait(
         sneck_client *client, struct waiter *waiter, int64_t deadline_ns, int64_t answer_deadline_ns);
+/* Locked. The server has answered something: who waited for that only does not go on waiting. */
+void snecki_end_late(sneck_client *client);
 sneck_hold *snecki_hold_new(sneck_client *client, const void *name, size_t name_len);
 void snecki_hold_free(sneck_hold *hold); /* locked */
 /* A name for people, NUL-terminated. */

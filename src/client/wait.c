@@ -59,11 +59,28 @@ bool snecki_waiter_done_at_once(sneck_client *client, struct waiter *waiter) {
 	return snecki_client_unlock_and_leave(client);
 }
 
-/* Until `deadline_ns`; or, while the server has not answered at all, until `answer_deadline_ns` if that
- * is later: an answer that nobody waits for would have to be undone. */
+void snecki_end_late(sneck_client *client) {
+	bool found = !snecki_list_empty(&client->late);
+
+	while (found) { /* ending one may end others, so the walk starts again after each */
+		found = false;
+		LIST_EACH (at, &client->late) {
+			struct waiter *waiter = LIST_ITEM(at, struct waiter, late);
+			if (waiter->wish.done || snecki_wish_unanswered(&waiter->wish))
+				continue;
+			snecki_core_give_up(client->core, &waiter->wish, SNECK_ETIMEDOUT, snecki_now_ns());
+			found = true;
+			break;
+		}
+	}
+}
+
+/* Until `deadline_ns`; or, while the server has not answered at all, until it does, or `answer_deadline_ns`
+ * if that is later: an answer that nobody waits for would have to be undone. */
 int snecki_waiter_wait(
         sneck_client *client, struct waiter *waiter, int64_t deadline_ns, int64_t answer_deadline_ns) {
 	struct lock_wish *wish = &waiter->wish;
+	bool late = false;
 
 	if (wish->done) { /* at once: nobody else has seen it yet, and nobody has to wake us */
 		snecki_list_remove(&waiter->woken);
@@ -79,12 +96,19 @@ int snecki_waiter_wait(
 		snecki_client_lock(client);
 		if (!wish->done && snecki_wish_unanswered(wish) && deadline_ns < answer_deadline_ns) {
 			deadline_ns = answer_deadline_ns;
+			snecki_list_append(&client->late, &waiter->late);
+			late = true;
 		} else {
 			if (!wish->done)
 				snecki_core_give_up(client->core, wish, SNECK_ETIMEDOUT, snecki_now_ns());
 			deadline_ns = NS_NEVER;
 		}
 		snecki_client_unlock(client);
+	}
+	if (late) {
+		pthread_mutex_lock(&client->mutex);
+		snecki_list_remove(&waiter->late);
+		pthread_mutex_unlock(&client->mutex);
 	}
 	return wish->code;
 }

@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "base/clock.h"
 #include "locks.h"
 #include "proxy.h"
 #include "wait.h"
@@ -270,6 +271,32 @@ static void error_replies_have_their_own_meaning(void **state) {
 	test_proxy_stop(&proxy);
 }
 
+/* The time is up before the server has said anything. What it says then ends the wait; a place in the queue
+ * is no reason to stay. */
+static void a_wait_that_is_over_ends_with_the_answer(void **state) {
+	(void)state;
+	struct test_proxy proxy;
+	test_proxy_start(&proxy, server->socket_path);
+	sneck_client *holder = test_open(server->url);
+	sneck_client *client = test_open_command_ms(proxy.url, 20000);
+	test_release(test_take(client, "connected", SNECK_WRITE, 0));
+	sneck_hold *hold = test_take(holder, "door", SNECK_WRITE, 0), *never;
+	test_proxy_arm(&proxy, &(struct proxy_rule){ PROXY_HOLD_REPLY, PROXY_SCRIPT, 1, 200, NULL });
+	sneck_acquire_options options = test_waiting(10);
+	sneck_error error = { 0 };
+	int64_t begin_ns = snecki_now_ns();
+	assert_result(SNECK_ETIMEDOUT, sneck_acquire(client, "door", SNECK_WRITE, &options, &never, &error),
+	        &error);
+	assert_in_range((snecki_now_ns() - begin_ns) / NS_PER_MS, 100, 10000);
+	assert_true(test_await_members(server, "door", "w", 0, 2000));
+	test_release(hold);
+	hold = test_take(client, "door", SNECK_WRITE, 2000);
+	test_release(hold);
+	sneck_close(client);
+	sneck_close(holder);
+	test_proxy_stop(&proxy);
+}
+
 int main(void) {
 	const struct CMUnitTest tests[] = {
 		TEST(forgotten_scripts_are_sent_again),
@@ -280,6 +307,7 @@ int main(void) {
 		TEST(validity_counts_from_before_the_request),
 		TEST(replies_of_others_are_not_believed),
 		TEST(error_replies_have_their_own_meaning),
+		TEST(a_wait_that_is_over_ends_with_the_answer),
 	};
 	return cmocka_run_group_tests(tests, test_server_up, test_server_down);
 }
