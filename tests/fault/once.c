@@ -157,7 +157,7 @@ static void deliver(struct once_scene *scene, unsigned fired) {
 	struct proxy_counts before;
 	test_proxy_counts(&scene->proxy, &before);
 	test_proxy_deliver(&scene->proxy);
-	(void)test_proxy_wait_delivered(&scene->proxy, before.delivered + 1, 500);
+	(void)test_proxy_wait_delivered(&scene->proxy, before.delivered + 1, 1000);
 	for (int i = 0; i < 3; i++)
 		(void)test_server_ms(&test_the_server);
 }
