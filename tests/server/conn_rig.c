@@ -8,6 +8,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -16,6 +17,7 @@
 #include <hiredis/hiredis.h>
 
 #include "base/clock.h"
+#include "server.h"
 
 static void on_up(void *ctx, int64_t since_ns) {
 	struct rig *rig = ctx;
@@ -244,4 +246,26 @@ long long rig_integer(struct rig *rig, const char *line) {
 		fail_msg("%s: status %d, %s", line, call.status, call.text);
 	call_done(&call);
 	return call.integer;
+}
+
+/* ---- A server for each test ----------------------------------------------------------------------*/
+
+static int start_with(void **state, int (*start)(struct test_server *server, const char *const args[])) {
+	struct test_server *server = calloc(1, sizeof(*server));
+	*state = server;
+	return server ? start(server, NULL) : -1;
+}
+
+int rig_server_up(void **state) {
+	return start_with(state, test_server_start);
+}
+
+int rig_server_up_tcp(void **state) {
+	return start_with(state, test_server_start_tcp);
+}
+
+int rig_server_down(void **state) {
+	test_server_stop(*state);
+	free(*state);
+	return 0;
 }

@@ -48,6 +48,12 @@ struct rig_options {
 	void (*heard)(struct rig *rig);
 };
 
+/* Set-up and tear-down of a test: a server of its own, which `*state` points to; on a Unix socket, or also on
+ * a port. */
+int rig_server_up(void **state);
+int rig_server_up_tcp(void **state);
+int rig_server_down(void **state);
+
 /* Fails the test when it cannot. */
 void rig_start(struct rig *rig, const char *url, const struct rig_options *options);
 void rig_stop(struct rig *rig);

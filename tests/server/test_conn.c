@@ -17,18 +17,6 @@
 #include "server.h"
 #include "wait.h"
 
-static int start_server(void **state) {
-	struct test_server *server = calloc(1, sizeof(*server));
-	*state = server;
-	return server ? test_server_start_tcp(server, NULL) : -1;
-}
-
-static int stop_server(void **state) {
-	test_server_stop(*state);
-	free(*state);
-	return 0;
-}
-
 static int last_code(struct rig *rig) {
 	pthread_mutex_lock(&rig->mutex);
 	int code = rig->why.code;
@@ -552,5 +540,5 @@ int main(void) {
 		cmocka_unit_test(test_free_completes),
 		cmocka_unit_test(test_server_killed_mid_flight),
 	};
-	return cmocka_run_group_tests(tests, start_server, stop_server);
+	return cmocka_run_group_tests(tests, rig_server_up_tcp, rig_server_down);
 }

@@ -20,18 +20,6 @@
 #include "server.h"
 #include "wait.h"
 
-static int start_server(void **state) {
-	struct test_server *server = calloc(1, sizeof(*server));
-	*state = server;
-	return server ? test_server_start(server, NULL) : -1;
-}
-
-static int stop_server(void **state) {
-	test_server_stop(*state);
-	free(*state);
-	return 0;
-}
-
 /* A caller on a thread of its own. */
 struct caller {
 	struct rig *rig;
@@ -376,5 +364,5 @@ int main(void) {
 		cmocka_unit_test(test_signals),
 		cmocka_unit_test(test_fork),
 	};
-	return cmocka_run_group_tests(tests, start_server, stop_server);
+	return cmocka_run_group_tests(tests, rig_server_up, rig_server_down);
 }

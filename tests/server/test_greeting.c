@@ -31,12 +31,6 @@ static int start_server(void **state) {
 	return server ? test_server_start_tcp(server, args) : -1;
 }
 
-static int stop_server(void **state) {
-	test_server_stop(*state);
-	free(*state);
-	return 0;
-}
-
 /* Try one request; the connection must fail with `code` and a text that contains `says`. */
 static void assert_refused(const char *url, uint32_t connect_ms, int code, const char *says) {
 	struct rig rig;
@@ -375,5 +369,5 @@ int main(void) {
 		cmocka_unit_test(test_several_addresses),
 		cmocka_unit_test(test_slow_address_leaves_time_for_the_next),
 	};
-	return cmocka_run_group_tests(tests, start_server, stop_server);
+	return cmocka_run_group_tests(tests, start_server, rig_server_down);
 }

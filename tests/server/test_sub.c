@@ -14,18 +14,6 @@
 #include "server.h"
 #include "wait.h"
 
-static int start_server(void **state) {
-	struct test_server *server = calloc(1, sizeof(*server));
-	*state = server;
-	return server ? test_server_start(server, NULL) : -1;
-}
-
-static int stop_server(void **state) {
-	test_server_stop(*state);
-	free(*state);
-	return 0;
-}
-
 static void subscribe(
         struct rig *rig, const struct test_server *server, uint32_t command_ms, uint32_t ping_ms) {
 	rig_start(rig, server->url,
@@ -246,5 +234,5 @@ int main(void) {
 		cmocka_unit_test(test_silence),
 		cmocka_unit_test(test_no_permission),
 	};
-	return cmocka_run_group_tests(tests, start_server, stop_server);
+	return cmocka_run_group_tests(tests, rig_server_up, rig_server_down);
 }
