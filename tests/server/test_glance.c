@@ -66,8 +66,8 @@ static void who_is_not_alone_does_not_look(void **state) {
 	struct rig rig;
 	struct call other;
 	rig_start(&rig, server->url, NULL);
-	for (int i = 0; i < 10;
-	        i++) { /* each takes a tenth of a second: the server looks for timeouts so often */
+	/* Each takes a tenth of a second: so often the server looks for timeouts. */
+	for (int i = 0; i < 10; i++) {
 		call_init(&other, "BLPOP nothing 0.002");
 		count_up(&rig, false);
 		snecki_conn_submit(rig.conn, &other.req);
