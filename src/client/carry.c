@@ -204,6 +204,21 @@ void snecki_no_reply(const struct req *req, enum req_status status, const struct
 		        "the connection broke before the replicas had acknowledged: %s", error->text);
 }
 
+/* The server's time moves on between two answers, so one that shows the same time as the answer before it on
+ * its connection is that one: answers and requests are out of step. The name in it tells only whose it is,
+ * and two requests about one attempt may follow each other. */
+bool snecki_answer_is_new(const struct req *req, const struct lock_outcome *outcomes, size_t n) {
+	for (size_t i = 0; i < n; i++) {
+		if (outcomes[i].server_us == 0)
+			continue; /* it tells no time */
+		int64_t *last_us = snecki_conn_word(req->conn);
+		bool is_new = outcomes[i].server_us != *last_us;
+		*last_us = outcomes[i].server_us;
+		return is_new;
+	}
+	return true;
+}
+
 /* Thread: whichever reads. */
 static void request_done(struct req *req, enum req_status status, const struct redisReply *reply,
         const struct sneck_error *error) {
@@ -217,6 +232,8 @@ static void request_done(struct req *req, enum req_status status, const struct r
 		if (carried->full_text || !snecki_script_unknown(reply)) {
 			snecki_carried_dialect(carried)->decode(
 			        &carried->client->session, op, reply, &outcome, &detail);
+			if (!snecki_answer_is_new(req, &outcome, 1))
+				outcome = (struct lock_outcome){ .status = LOCK_UNKNOWN };
 			if (reply->type == REDIS_REPLY_ERROR &&
 			        snecki_server_error_find(reply->str, (size_t)reply->len)->action ==
 			                ACT_REDISCOVER)

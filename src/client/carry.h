@@ -35,6 +35,8 @@ static inline const struct dialect *snecki_carried_dialect(struct carried *carri
 void snecki_carried_submit(struct carried *carried);
 /* Whoever is sending: net may answer from inside `submit`. */
 void snecki_request_submit(sneck_client *client, struct req *req);
+/* Thread: whichever reads, in done(). False: it is the answer before it, once more. */
+bool snecki_answer_is_new(const struct req *req, const struct lock_outcome *outcomes, size_t n);
 /* When a renewal must have been answered; 0: as all others. */
 uint32_t snecki_renewal_hurry(const struct lock_op *op);
 bool snecki_script_unknown(const struct redisReply *reply);

@@ -121,7 +121,8 @@ static void together_done(struct req *req, enum req_status status, const struct 
 		if (!all->full_text && snecki_script_unknown(reply) && resend_with_text(all))
 			return;
 		submit_singly(all->client, all->carried, all->n);
-	} else if (dialect->decode_renewals(&all->client->session, all->renewals, all->n, reply, outcomes)) {
+	} else if (dialect->decode_renewals(&all->client->session, all->renewals, all->n, reply, outcomes) &&
+	           snecki_answer_is_new(req, outcomes, all->n)) {
 		hand_out(all, outcomes);
 	} else {
 		snecki_conn_break(req->conn, "an answer was not about its request");

@@ -311,6 +311,10 @@ bool snecki_conn_withdraw(struct conn *conn, struct req *req) {
 	return queued;
 }
 
+int64_t *snecki_conn_word(struct conn *conn) {
+	return &conn->word;
+}
+
 /* ---- Reading --------------------------------------------------------------------------------*/
 
 /* Locked. Take the oldest requests out of line, one for each of `n` answers (NULL: it belongs to the

@@ -149,6 +149,10 @@ bool snecki_conn_park(struct conn *conn, struct parker *parker, int64_t deadline
  * while waiting). One wish is one attempt: after on_down it must be said again. */
 void snecki_conn_want(struct conn *conn);
 bool snecki_conn_is_up(struct conn *conn);
+/* Thread: whichever reads, inside done() with REQ_REPLY. A number of the user's for each connection; 0 on a
+ * new one.
+ */
+int64_t *snecki_conn_word(struct conn *conn);
 void snecki_conn_counters(struct conn *conn, struct conn_counters *ret);
 size_t snecki_conn_in_line(struct conn *conn); /* how many requests are not answered yet */
 /* Thread: background. `where` may have another answer: break a connection to another place, try at once if

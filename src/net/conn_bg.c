@@ -233,6 +233,7 @@ static void come_up(struct conn *conn, int64_t now_ns) {
 	conn->wanted = false;
 	conn->heard_ns = now_ns;
 	conn->up_ns = now_ns;
+	conn->word = 0;
 	conn->counters.connects++;
 	/* The connection's `sent_ns` must be before the first byte can leave, and as late as it can. */
 	int64_t sent_ns = snecki_now_ns();

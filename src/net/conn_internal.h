@@ -33,6 +33,7 @@ struct conn {
 	int kick_fd; /* eventfd that ends the leader's poll */
 	struct link link;
 	struct glance glance; /* the leader's */
+	int64_t word;         /* the user's; of whoever reads */
 
 	pthread_mutex_t mutex; /* guards all that follows */
 	enum conn_state state;

@@ -214,6 +214,37 @@ static void replies_of_others_are_not_believed(void **state) {
 	test_proxy_stop(&proxy);
 }
 
+/* Two requests about one attempt in a row: the answer to the first, "wait", comes again in place of the
+ * answer to the second, which would confirm what a message has granted. */
+static void an_answer_that_comes_again_is_not_believed(void **state) {
+	(void)state;
+	struct test_proxy proxy;
+	test_proxy_start(&proxy, server->socket_path);
+	sneck_client *holder = test_open(server->url);
+	sneck_client *client = test_open(proxy.url);
+	for (int i = 0; i < 5; i++) {
+		sneck_hold *held = test_take(holder, "door", SNECK_WRITE, 0);
+		struct test_call call;
+		test_call_start(&call, client, "door", SNECK_WRITE, NULL);
+		assert_true(test_await_members(server, "door", "w", 1, 2000));
+		uint64_t breaks = test_stats(client).disconnects;
+		test_proxy_arm(&proxy,
+		        &(struct proxy_rule){ .action = PROXY_SHIFT, .class = PROXY_SCRIPT, .nth = 1 });
+		test_release(held);
+		assert_result(0, test_call_join(&call), &call.error);
+		assert_true(WAIT_UNTIL(test_stats(client).disconnects > breaks, 2000));
+		test_proxy_calm(&proxy);
+		assert_true(WAIT_UNTIL(sneck_hold_state(call.hold) == SNECK_HELD, 2000));
+		assert_int_equal(test_members(server, "door", "W"), 1);
+		assert_result(0, sneck_renew(call.hold, 0, &call.error), &call.error);
+		test_release(call.hold);
+	}
+	assert_int_equal(test_stats(client).losses, 0);
+	sneck_close(client);
+	sneck_close(holder);
+	test_proxy_stop(&proxy);
+}
+
 /* Each error line, in place of the answer to an acquire and to a release. */
 static const struct {
 	const char *line;
@@ -306,6 +337,7 @@ int main(void) {
 		TEST(a_slow_or_dribbling_line_is_only_slow),
 		TEST(validity_counts_from_before_the_request),
 		TEST(replies_of_others_are_not_believed),
+		TEST(an_answer_that_comes_again_is_not_believed),
 		TEST(error_replies_have_their_own_meaning),
 		TEST(a_wait_that_is_over_ends_with_the_answer),
 	};
