@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 
+/* After a message others are taken to have to do with our locks for so long. */
 enum { QUIET_NS = 100 * 1000 * 1000 };
 
 /* The core sets the rest of the wish before anybody looks at it. All of it is large, and this is on every
